@@ -9,18 +9,18 @@
 
 enum { ALGORITHMS = 7, WAYS = ALGORITHMS + 1 };
 
-typedef struct step {
+struct step {
 	int64_t n;
 	float *g, *sum, *w, *m, *v, *out;
 	float lr, b1, b2, eps, t, ranks;
 	MPI_Comm comm[ALGORITHMS];
 	int algorithms;
 	rt_run *fused;
-} step;
+};
 
 /* The whole update in one pass, as a good implementation without fused communication does it. */
 static void update(int64_t n, const float *restrict sum, float *restrict w, float *restrict m, float *restrict v,
-                   float *restrict out, const step *s) {
+                   float *restrict out, const struct step *s) {
 	const float c1 = 1 - powf(s->b1, s->t), c2 = 1 - powf(s->b2, s->t), b1 = s->b1, b2 = s->b2, lr = s->lr, eps = s->eps, ranks = s->ranks;
 	for (int64_t i = 0; i < n; i++) {
 		float g = sum[i] / ranks, mean = b1 * m[i] + (1 - b1) * g, square = b2 * v[i] + (1 - b2) * g * g;
@@ -30,7 +30,7 @@ static void update(int64_t n, const float *restrict sum, float *restrict w, floa
 	}
 }
 
-static void run_way(step *s, int way) {
+static void run_way(struct step *s, int way) {
 	if (way == s->algorithms) {
 		s->fused->schedule->run(s->fused);
 		return;
@@ -40,7 +40,7 @@ static void run_way(step *s, int way) {
 }
 
 /* One communicator for each algorithm; one in all where there is no such choice. */
-static void open_algorithms(step *s) {
+static void open_algorithms(struct step *s) {
 	MPI_T_cvar_handle handle;
 	int provided, count = 0, index = -1, size;
 	MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
@@ -62,7 +62,7 @@ static float *numbers(int64_t n, float low, float high, uint32_t seed) {
 
 /* Every way is timed right behind an untimed run of itself: the baselines share their memory, and would each find it in
  * the caches where the fused one's, which is its own, had been driven out by them. */
-static void measure(step *s, int rank, int rounds) {
+static void measure(struct step *s, int rank, int rounds) {
 	double *seconds = rt_ring_memory((size_t)(WAYS * rounds), sizeof *seconds);
 	int ways = s->algorithms + 1;
 	for (int round = -1; round < rounds; round++)
@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
 	MPI_Init(&argc, &argv);
 	int rank, ranks, rounds = argc > 2 ? atoi(argv[2]) : 21;
 	char error[RT_ERROR] = "";
-	step s = {.n = argc > 1 ? atoll(argv[1]) : 1 << 20, .lr = 0.001f, .b1 = 0.9f, .b2 = 0.999f, .eps = 1e-8f, .t = 7};
+	struct step s = {.n = argc > 1 ? atoll(argv[1]) : 1 << 20, .lr = 0.001f, .b1 = 0.9f, .b2 = 0.999f, .eps = 1e-8f, .t = 7};
 	double scalars[] = {s.lr, s.b1, s.b2, s.eps, s.t};
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);

@@ -55,13 +55,13 @@ static const char *size_of(const work_shape *s) {
 	return bytes < 2e6 ? "tables up to 2 MB" : bytes < 64e6 ? "2 to 64 MB" : "larger tables";
 }
 
-typedef struct errors {
+struct errors {
 	const char *name;
 	double forward, backward;
 	int count;
-} errors;
+};
 
-static void add_error(errors *list, const char *name, double forward, double backward) {
+static void add_error(struct errors *list, const char *name, double forward, double backward) {
 	while (list->name && strcmp(list->name, name) != 0) list++;
 	list->name = name, list->forward += forward, list->backward += backward, list->count++;
 }
@@ -74,7 +74,7 @@ static work_time least_of(const fit_case *c) {
 	return (work_time){fmin(c->measured.forward_s, c->again.forward_s), fmin(c->measured.backward_s, c->again.backward_s)};
 }
 
-static void score_row(const fit_case *c, work_time p, errors *folds) {
+static void score_row(const fit_case *c, work_time p, struct errors *folds) {
 	const work_shape *s = &c->shape;
 	work_time m = least_of(c);
 	double f = log(p.forward_s / m.forward_s), b = log(p.backward_s / m.backward_s);
@@ -87,7 +87,7 @@ static void score_row(const fit_case *c, work_time p, errors *folds) {
 }
 
 /* A step of several tables, as a whole. */
-static void score_step(const fit_case *cases, const work_time *p, size_t count, errors *folds) {
+static void score_step(const fit_case *cases, const work_time *p, size_t count, struct errors *folds) {
 	work_time sum = {0}, measured = {0};
 	for (size_t i = 0; i < count; i++) {
 		work_time m = least_of(&cases[i]);
@@ -98,14 +98,14 @@ static void score_step(const fit_case *cases, const work_time *p, size_t count, 
 	add_error(folds, count > 1 ? "whole steps of several tables" : "tables alone", fabs(f), fabs(b));
 }
 
-static void print_folds(const errors *e) {
+static void print_folds(const struct errors *e) {
 	for (; e->name; e++)
 		printf("%s,%d,%.1f%%,%.1f%%,%.1f%%\n", e->name, e->count, percent(e->forward, e->count), percent(e->backward, e->count),
 		       percent(e->forward + e->backward, 2 * e->count));
 }
 
 static int score(const lk_host_lookup *h, const char *path) {
-	errors folds[32] = {{0}};
+	struct errors folds[32] = {{0}};
 	int threads, count = lookup_read(path, rows, &threads);
 	if (count < 0) return 2;
 	lookup_predict(h, rows, (size_t)count, predicted);
@@ -128,7 +128,7 @@ static const char *law_of(const work_shape *s) {
 
 /* Everything but one fold is fitted, that one is scored; then the next. What is left out of the fit is still in the steps
  * of the others. */
-static int leave_out(const char *(*fold_of)(const work_shape *), int count, int threads, errors *folds) {
+static int leave_out(const char *(*fold_of)(const work_shape *), int count, int threads, struct errors *folds) {
 	static bool kept[LOOKUP_ROWS];
 	const char *names[16];
 	int found = 0;
@@ -154,7 +154,7 @@ static int leave_out(const char *(*fold_of)(const work_shape *), int count, int 
 }
 
 static int folds_of(const char *path) {
-	errors laws[32] = {{0}}, parts[32] = {{0}};
+	struct errors laws[32] = {{0}}, parts[32] = {{0}};
 	int threads, count = lookup_read(path, rows, &threads);
 	puts("left out of the fit,shapes,forward,backward,both");
 	if (count <= 0 || leave_out(law_of, count, threads, laws) || leave_out(size_of, count, threads, parts)) return 2;

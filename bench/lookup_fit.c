@@ -32,7 +32,7 @@ static const size_t backward_times[] = {
 enum { FORWARD = sizeof forward_times / sizeof *forward_times, BACKWARD = sizeof backward_times / sizeof *backward_times };
 
 /* A case, worked out as far as the sizes of caches do not enter; and with the sizes that are tried. */
-typedef struct known {
+struct known {
 	lk_lookup lookup;
 	lk_locality locality;
 	lk_host_share share;
@@ -40,15 +40,15 @@ typedef struct known {
 	lk_host_found found;
 	double used;             /* 1, or 0: left out */
 	double weight[2];        /* forward, backward */
-} known;
+};
 
-typedef struct fitting {
+struct fitting {
 	const fit_case *cases;
 	size_t count;
-	known *known;            /* [count] */
+	struct known *known;            /* [count] */
 	double *features, *wanted; /* [count * TIMES], [count] */
 	lk_host_lookup h;
-} fitting;
+};
 
 size_t lookup_step_end(const fit_case *cases, size_t count, size_t first) {
 	size_t end = first;
@@ -82,7 +82,7 @@ static double *time_at(lk_host_lookup *h, size_t offset) {
 	return (double *)(void *)((char *)h + offset);
 }
 
-static double answer(const lk_host_lookup *h, known *k, bool backward) {
+static double answer(const lk_host_lookup *h, struct known *k, bool backward) {
 	k->lookup.backward = backward;
 	return lk_host_lookup_seconds_of(h, &k->lookup, &k->uses, &k->found);
 }
@@ -111,12 +111,12 @@ static void solve(const double *features, const double *wanted, size_t rows, int
 }
 
 /* The times of a direction, with everything else of f->h as it is; returns the weighed mean square of relative errors. */
-static double fit_times(fitting *f, const size_t *times, int count, bool backward) {
+static double fit_times(struct fitting *f, const size_t *times, int count, bool backward) {
 	double x[TIMES], sum = 0, *wanted = f->wanted;
 	lk_host_lookup h = f->h;
 	for (int j = 0; j < count; j++) *time_at(&h, times[j]) = 0;
 	for (size_t i = 0; i < f->count; i++) {
-		known *k = &f->known[i];
+		struct known *k = &f->known[i];
 		double m = measured(&f->cases[i], backward), base = answer(&h, k, backward), weight = sqrt(k->weight[backward]);
 		wanted[i] = weight * (1 - base / m);
 		for (int j = 0; j < count; j++) {
@@ -135,26 +135,26 @@ static double fit_times(fitting *f, const size_t *times, int count, bool backwar
 }
 
 static double with_sizes(const double *x, void *context) {
-	fitting *f = context;
+	struct fitting *f = context;
 	f->h.near_bytes = x[0], f->h.last_bytes = x[1], f->h.near_slope = x[2], f->h.last_slope = x[3];
 	f->h.step_share = x[4], f->h.sum_share = x[5], f->h.span_bytes = x[6], f->h.guesses = x[7];
 	for (size_t i = 0; i < f->count; i++) lk_host_lookup_find(&f->h, &f->known[i].lookup, &f->known[i].uses, &f->known[i].share, &f->known[i].found);
 	return fit_times(f, forward_times, FORWARD, false) + fit_times(f, backward_times, BACKWARD, true);
 }
 
-static double miss_of(fitting *f, size_t i, bool backward) {
+static double miss_of(struct fitting *f, size_t i, bool backward) {
 	return fabs(log(answer(&f->h, &f->known[i], backward) / measured(&f->cases[i], backward)));
 }
 
 /* As errors far above the usual ones count less in a fit of the mean absolute error. */
-static void weigh(fitting *f) {
+static void weigh(struct fitting *f) {
 	for (size_t i = 0; i < f->count; i++)
 		for (int b = 0; b < 2; b++) f->known[i].weight[b] = f->known[i].used * 0.05 / fmax(miss_of(f, i, b), 0.05);
 }
 
-static void begin(fitting *f, const bool *kept) {
+static void begin(struct fitting *f, const bool *kept) {
 	for (size_t i = 0; i < f->count; i++) {
-		known *k = &f->known[i];
+		struct known *k = &f->known[i];
 		k->lookup = work_lookup(&f->cases[i].shape, &k->locality);
 		k->lookup.locality = &k->locality;
 		k->weight[0] = k->weight[1] = k->used = !kept || kept[i];
@@ -169,7 +169,7 @@ static void begin(fitting *f, const bool *kept) {
 }
 
 int lookup_fit(const fit_case *cases, const bool *kept, size_t count, int threads, lk_host_lookup *out, double *error) {
-	fitting f = {cases, count, calloc(count, sizeof *f.known), malloc(count * TIMES * sizeof(double)), malloc(count * sizeof(double)),
+	struct fitting f = {cases, count, calloc(count, sizeof *f.known), malloc(count * TIMES * sizeof(double)), malloc(count * sizeof(double)),
 	             {.threads = threads}};
 	double x[LK_FIT_NUMBERS], sum = 0, used = 0;
 	lk_fit_number from[SIZES];

@@ -57,18 +57,18 @@ static inline void add_row(float *restrict sum, const float *restrict row, size_
 	for (size_t k = 0; k < dim; k++) sum[k] += row[k];
 }
 
-typedef struct range {
+struct range {
 	size_t begin, end;
-} range;
+};
 
 /* Of `count` things, what this thread has to do in this part. */
-static range mine(size_t count, lookup_part part) {
+static struct range mine(size_t count, lookup_part part) {
 	size_t thread = (size_t)omp_get_thread_num(), threads = (size_t)omp_get_num_threads();
 	size_t begin = count * thread / threads, all = count * (thread + 1) / threads - begin;
-	return (range){begin + all * part.at / part.of, begin + all * (part.at + 1) / part.of};
+	return (struct range){begin + all * part.at / part.of, begin + all * (part.at + 1) / part.of};
 }
 
-static void sum_samples(const lookup_table *t, range r) {
+static void sum_samples(const lookup_table *t, struct range r) {
 	size_t dim = t->dim;
 	for (size_t b = r.begin; b < r.end; b++) {
 		float *sum = t->sums + b * dim;
@@ -91,7 +91,7 @@ static uint32_t row_of(uint64_t pair) {
 	return (uint32_t)(pair >> 32);
 }
 
-static void make_pairs(const lookup_table *t, uint64_t *out, range r) {
+static void make_pairs(const lookup_table *t, uint64_t *out, struct range r) {
 	for (size_t b = r.begin; b < r.end; b++)
 		for (uint32_t i = t->offsets[b]; i < t->offsets[b + 1]; i++) out[i] = (uint64_t)t->indices[i] << 32 | b;
 }
@@ -100,7 +100,7 @@ static uint32_t *counts_of(const lookup_room *room) {
 	return room->counts + (size_t)omp_get_thread_num() * BUCKETS;
 }
 
-static void count_digit(const lookup_room *room, const uint64_t *from, int shift, bool first, range r) {
+static void count_digit(const lookup_room *room, const uint64_t *from, int shift, bool first, struct range r) {
 	uint32_t *counts = counts_of(room);
 	if (first) memset(counts, 0, BUCKETS * sizeof *counts);
 	for (size_t i = r.begin; i < r.end; i++) counts[row_of(from[i]) >> shift & (BUCKETS - 1)]++;
@@ -116,7 +116,7 @@ static void counts_to_places(const lookup_room *room) {
 		}
 }
 
-static void place_digit(const lookup_room *room, const uint64_t *from, uint64_t *to, int shift, range r) {
+static void place_digit(const lookup_room *room, const uint64_t *from, uint64_t *to, int shift, struct range r) {
 	uint32_t *places = counts_of(room);
 	for (size_t i = r.begin; i < r.end; i++) to[places[row_of(from[i]) >> shift & (BUCKETS - 1)]++] = from[i];
 }
@@ -141,7 +141,7 @@ static inline void fetch_pair(const lookup_table *t, uint64_t pair) {
 	__builtin_prefetch(t->state + row_of(pair));
 }
 
-static void apply(const lookup_table *t, const uint64_t *pairs, range r) {
+static void apply(const lookup_table *t, const uint64_t *pairs, struct range r) {
 	size_t dim = t->dim, i = boundary(pairs, r.begin, t->lookups), end = boundary(pairs, r.end, t->lookups);
 	float *sum = aligned_alloc(64, (dim * sizeof *sum + 63) / 64 * 64);
 	if (!sum) return;

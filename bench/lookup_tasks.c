@@ -18,28 +18,28 @@
 
 enum { BATCH = 512, SHARDERS = 16 };
 
-typedef struct task {
+struct task {
 	lk_shard_problem p;
 	work_shape *shapes;      /* [p.count] */
 	lookup_table *tables;    /* [p.count] whole */
-} task;
+};
 
-typedef struct tally {
+struct tally {
 	int tasks, chosen;       /* measured; predicted fastest within 2 % of the measured one */
 	int judged, ours, nearly, level; /* where the search was measured: no slower than the best heuristic, within 1 %, 2 % */
 	double error, noise;
 	int measured;
-} tally;
+};
 
-typedef struct study {
+struct study {
 	const lk_host_lookup *h;
 	int ranks;
 	uint64_t seed;
 	lookup_store *store;
 	bool measures, measures_search;
 	int passes;
-	tally sum;
-} study;
+	struct tally sum;
+};
 
 /* ---- a task ---- */
 
@@ -54,7 +54,7 @@ static work_shape draw_table(uint64_t seed, uint64_t i, bool heavy) {
 	return s;
 }
 
-static void make(task *t, lk_arena *arena, const lk_host_lookup *h, int ranks, uint64_t seed, bool heavy) {
+static void make(struct task *t, lk_arena *arena, const lk_host_lookup *h, int ranks, uint64_t seed, bool heavy) {
 	static lk_device device; /* only its memory is looked at */
 	static const lk_node node = {.device = &device, .gpus = 1};
 	device.memory_bytes = 1e15;
@@ -79,19 +79,19 @@ static void make(task *t, lk_arena *arena, const lk_host_lookup *h, int ranks, u
 /* ---- shares ---- */
 
 /* What a rank has of a placement. */
-typedef struct share {
+struct share {
 	const lk_shard_piece *pieces[256];
 	int count;
 	uint64_t key;
-} share;
+};
 
 static uint64_t piece_key(const lk_shard_piece *piece) {
 	return lk_hash64((uint64_t)piece->table << 32 | (uint64_t)piece->part << 16 | (uint64_t)piece->parts);
 }
 
 /* The same pieces in any order are the same share. */
-static share share_of(const task *t, const lk_shard_pieces *pieces, int rank) {
-	share s = {.count = 0};
+static struct share share_of(const struct task *t, const lk_shard_pieces *pieces, int rank) {
+	struct share s = {.count = 0};
 	uint64_t sum = 0;
 	for (size_t i = 0; i < pieces->count; i++)
 		if (pieces->at[i].rank == rank && s.count < 256) s.pieces[s.count++] = &pieces->at[i], sum += piece_key(&pieces->at[i]);
@@ -100,7 +100,7 @@ static share share_of(const task *t, const lk_shard_pieces *pieces, int rank) {
 }
 
 /* A part of the columns is a narrower table. */
-static lookup_table part_of(const task *t, const lk_shard_piece *piece) {
+static lookup_table part_of(const struct task *t, const lk_shard_piece *piece) {
 	lookup_table part;
 	if (piece->parts == 1) return t->tables[piece->table];
 	work_shape shape = t->shapes[piece->table];
@@ -109,7 +109,7 @@ static lookup_table part_of(const task *t, const lk_shard_piece *piece) {
 	return part;
 }
 
-static bool measure(study *y, const task *t, const share *s) {
+static bool measure(struct study *y, const struct task *t, const struct share *s) {
 	lookup_table tables[256];
 	for (int i = 0; i < s->count; i++) tables[i] = part_of(t, s->pieces[i]);
 	work_slices pass = {0};
@@ -121,11 +121,11 @@ static bool measure(study *y, const task *t, const share *s) {
 
 /* Every share that was not yet measured so many times, in turn, the sharders' behind one another: what disturbs a while disturbs
  * all of them. */
-static bool measure_all(study *y, const task *t, const lk_shard_plan *plans) {
+static bool measure_all(struct study *y, const struct task *t, const lk_shard_plan *plans) {
 	for (int round = 1; round <= y->passes; round++)
 		for (int r = 0; r < y->ranks; r++)
 			for (int i = 0; i < lk_sharder_count; i++) {
-				share s = share_of(t, &plans[i].pieces, r);
+				struct share s = share_of(t, &plans[i].pieces, r);
 				if (i == lk_sharder_search && !y->measures_search) continue;
 				if (s.count && lookup_store_find(y->store, s.key)->passes < round && !measure(y, t, &s)) return false;
 			}
@@ -134,10 +134,10 @@ static bool measure_all(study *y, const task *t, const lk_shard_plan *plans) {
 
 /* A step waits for the slowest forward and for the slowest backward; of every second pass alone where asked. NAN: a share of it
  * was not measured. */
-static double measured_step(study *y, const task *t, const lk_shard_plan *plan, int which) {
+static double measured_step(struct study *y, const struct task *t, const lk_shard_plan *plan, int which) {
 	work_time slowest = {0};
 	for (int r = 0; r < y->ranks; r++) {
-		share s = share_of(t, &plan->pieces, r);
+		struct share s = share_of(t, &plan->pieces, r);
 		if (!s.count) continue;
 		const lookup_known *k = lookup_store_find(y->store, s.key);
 		if (k->passes < 1) return NAN;
@@ -148,7 +148,7 @@ static double measured_step(study *y, const task *t, const lk_shard_plan *plan, 
 	return slowest.forward_s + slowest.backward_s;
 }
 
-static double predicted_step(const task *t, const lk_shard_pieces *pieces) {
+static double predicted_step(const struct task *t, const lk_shard_pieces *pieces) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_load load;
 	lk_error err;
@@ -159,8 +159,8 @@ static double predicted_step(const task *t, const lk_shard_pieces *pieces) {
 
 /* ---- what need not be counted ---- */
 
-static bool count_share(study *y, const task *t, const lk_shard_plan *plan, int rank, work_time *slowest) {
-	share s = share_of(t, &plan->pieces, rank);
+static bool count_share(struct study *y, const struct task *t, const lk_shard_plan *plan, int rank, work_time *slowest) {
+	struct share s = share_of(t, &plan->pieces, rank);
 	if (!s.count) return true;
 	if (!lookup_store_find(y->store, s.key)->passes && !measure(y, t, &s)) return false;
 	work_time m = work_sum(&lookup_store_find(y->store, s.key)->least[0], NULL, WORK_ALL);
@@ -174,7 +174,7 @@ static double seconds_of(const lk_shard_cost *c) {
 
 /* The ranks in turn, from the one that is predicted to be slowest, until the step is longer than `best`, which only grows with more
  * ranks; a shorter one becomes the best. */
-static bool count_ranks(study *y, const task *t, const lk_shard_plan *plan, double *best) {
+static bool count_ranks(struct study *y, const struct task *t, const lk_shard_plan *plan, double *best) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_load load;
 	lk_error err;
@@ -195,7 +195,7 @@ static bool count_ranks(study *y, const task *t, const lk_shard_plan *plan, doub
 
 /* Counts do not change, but take a hundred times as long as the lookups: the search, the heuristic that is predicted to be fastest, and
  * of the others as much as shows that they are slower. */
-static bool count_all(study *y, const task *t, const lk_shard_plan *plans) {
+static bool count_all(struct study *y, const struct task *t, const lk_shard_plan *plans) {
 	double best = INFINITY, ours = INFINITY, predicted[SHARDERS];
 	int first = -1;
 	for (int i = 0; i < lk_sharder_count; i++) {
@@ -211,8 +211,8 @@ static bool count_all(study *y, const task *t, const lk_shard_plan *plans) {
 
 /* ---- the study ---- */
 
-static void judge(study *y, const task *t, const lk_shard_plan *plans, int number) {
-	tally *sum = &y->sum;
+static void judge(struct study *y, const struct task *t, const lk_shard_plan *plans, int number) {
+	struct tally *sum = &y->sum;
 	int picked = -1, fastest = -1, ours = lk_sharder_search;
 	double predicted[SHARDERS], measured[SHARDERS];
 	printf("%d,%d,%u,%s", number, y->ranks, t->p.count, number % 2 ? "heavy" : "any");
@@ -237,9 +237,9 @@ static void judge(study *y, const task *t, const lk_shard_plan *plans, int numbe
 	printf(",%s,%s,%.3f,%.3f\n", lk_sharders[picked].name, lk_sharders[fastest].name, over, our);
 }
 
-static bool run_task(study *y, int number) {
+static bool run_task(struct study *y, int number) {
 	lk_arena arena = LK_ARENA_INIT;
-	task t;
+	struct task t;
 	lk_shard_plan plans[SHARDERS] = {{{0}}};
 	make(&t, &arena, y->h, y->ranks, lk_hash64(y->seed * 1000 + (uint64_t)number), number % 2);
 	for (int i = 0; i < lk_sharder_count; i++) {
@@ -267,7 +267,7 @@ static void print_header(void) {
 
 int lookup_tasks(const lk_host_lookup *h, const lookup_tasks_options *o) {
 	lookup_store store;
-	study y = {.h = h, .ranks = o->ranks, .seed = o->seed, .store = &store, .measures = o->seconds > 0, .measures_search = !o->heuristics, .passes = o->passes};
+	struct study y = {.h = h, .ranks = o->ranks, .seed = o->seed, .store = &store, .measures = o->seconds > 0, .measures_search = !o->heuristics, .passes = o->passes};
 	if (y.ranks < 1 || y.ranks > 64 || !lookup_store_open(o->store, &store)) return 2;
 	print_header();
 	double begin = work_now();
@@ -276,7 +276,7 @@ int lookup_tasks(const lk_host_lookup *h, const lookup_tasks_options *o) {
 		if (!run_task(&y, i)) return 2;
 	}
 	lookup_store_close(&store);
-	const tally *sum = &y.sum;
+	const struct tally *sum = &y.sum;
 	if (!sum->tasks) return fputs("lookup: no task was measured\n", stderr), 2;
 	printf("# %d tasks on %d ranks: predicted fastest within 2 %% of the measured fastest in %d; of %d, search no slower than the best heuristic "
 	       "in %d, within 1 %% in %d, within 2 %% in %d; steps predicted with an error of %.1f %%, measured twice %.1f %%\n", sum->tasks, y.ranks,

@@ -19,25 +19,25 @@
 
 enum { MOST_RANKS = 256, HIDDEN = 4096, FFN = 14336, TOKENS = 8192, PROCESS = 20000 };
 
-typedef struct options {
+struct options {
 	uint64_t bytes, seed;
 	int ranks, rank, layers;
 	bool python;
-} options;
+};
 
 /* Clocks of a rank, ns. */
-typedef struct clocks {
+struct clocks {
 	int64_t host, compute, comm;
-} clocks;
+};
 
-typedef struct writer {
-	options o;
-	clocks rank[MOST_RANKS];
+struct writer {
+	struct options o;
+	struct clocks rank[MOST_RANKS];
 	uint64_t draws;          /* how often all ranks drew a random number */
 	uint64_t written;
 	uint32_t correlation, external, sequence, python_id;
 	bool first;
-} writer;
+};
 
 static uint64_t mix(uint64_t x) {
 	x += 0x9e3779b97f4a7c15u;
@@ -47,7 +47,7 @@ static uint64_t mix(uint64_t x) {
 }
 
 /* A time around `mean` ns, from 0.75 to 1.25 of it; another one for every rank and draw. */
-static int64_t about(const writer *w, int rank, int64_t mean) {
+static int64_t about(const struct writer *w, int rank, int64_t mean) {
 	uint64_t u = mix(mix(w->o.seed * 1000003 + (uint64_t)rank) ^ w->draws) >> 40;
 	return mean * 3 / 4 + (int64_t)((double)u / (1 << 24) * (double)(mean / 2));
 }
@@ -55,7 +55,7 @@ static int64_t about(const writer *w, int rank, int64_t mean) {
 #define PUT(...) (w->written += (uint64_t)printf(__VA_ARGS__))
 #define US(ns) (ns) / 1000, (int)((ns) % 1000)
 
-static void begin(writer *w, char ph, const char *category, const char *name, int pid, int tid, int64_t start,
+static void begin(struct writer *w, char ph, const char *category, const char *name, int pid, int tid, int64_t start,
                   int64_t dur) {
 	PUT("%s\n  {\n    \"ph\": \"%c\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d,\n",
 		w->first ? "" : ",", ph, category, name, pid, tid);
@@ -63,11 +63,11 @@ static void begin(writer *w, char ph, const char *category, const char *name, in
 	w->first = false;
 }
 
-static void end(writer *w) {
+static void end(struct writer *w) {
 	PUT("\n    }\n  }");
 }
 
-static void python_function(writer *w, const char *file, int line, const char *name, int64_t start, int64_t dur) {
+static void python_function(struct writer *w, const char *file, int line, const char *name, int64_t start, int64_t dur) {
 	char text[200];
 	if (!w->o.python) return;
 	snprintf(text, sizeof text, "%s(%d): %s", file, line, name);
@@ -77,7 +77,7 @@ static void python_function(writer *w, const char *file, int line, const char *n
 	end(w);
 }
 
-static void cpu_op(writer *w, const char *name, const char *dims, const char *types, int64_t start, int64_t dur) {
+static void cpu_op(struct writer *w, const char *name, const char *dims, const char *types, int64_t start, int64_t dur) {
 	begin(w, 'X', "cpu_op", name, PROCESS + w->o.rank, PROCESS + w->o.rank, start, dur);
 	w->external++;
 	PUT("\"External id\": %u,\"Record function id\": %u, \"Concrete Inputs\": [\"\", \"\", \"\"], \"Input type\": %s, "
@@ -87,20 +87,20 @@ static void cpu_op(writer *w, const char *name, const char *dims, const char *ty
 	end(w);
 }
 
-static void flow(writer *w, char ph, int pid, int tid, int64_t at) {
+static void flow(struct writer *w, char ph, int pid, int tid, int64_t at) {
 	PUT(",\n  {\n    \"ph\": \"%c\", \"id\": %u, \"pid\": %d, \"tid\": %d, \"ts\": %" PRId64
 		".%03d,\n    \"cat\": \"ac2g\", \"name\": \"ac2g\"%s\n  }",
 		ph, w->correlation, pid, tid, US(at), ph == 'f' ? ", \"bp\": \"e\"" : "");
 }
 
-static void runtime(writer *w, const char *name, int cbid, int64_t start, int64_t dur) {
+static void runtime(struct writer *w, const char *name, int cbid, int64_t start, int64_t dur) {
 	begin(w, 'X', "cuda_runtime", name, PROCESS + w->o.rank, PROCESS + w->o.rank, start, dur);
 	PUT("\"External id\": %u, \"cbid\": %d, \"correlation\": %u", w->external, cbid, w->correlation);
 	end(w);
 	flow(w, 's', PROCESS + w->o.rank, PROCESS + w->o.rank, start);
 }
 
-static void kernel(writer *w, const char *name, int stream, int blocks, int threads, const char *more, int64_t start,
+static void kernel(struct writer *w, const char *name, int stream, int blocks, int threads, const char *more, int64_t start,
                    int64_t dur) {
 	int device = w->o.rank % 8;
 	begin(w, 'X', "kernel", name, device, stream, start, dur);
@@ -117,11 +117,11 @@ static void kernel(writer *w, const char *name, int stream, int blocks, int thre
 
 /* Every rank's host and device go on by about these times; the rank that is written gives start and duration of both.
  */
-static void advance(writer *w, int64_t host, int64_t device, clocks *start, clocks *dur) {
+static void advance(struct writer *w, int64_t host, int64_t device, struct clocks *start, struct clocks *dur) {
 	w->draws++;
 	for (int r = 0; r < w->o.ranks; r++) {
-		clocks *c = &w->rank[r];
-		clocks s = *c, d = {about(w, r, host), about(w, r, device), 0};
+		struct clocks *c = &w->rank[r];
+		struct clocks s = *c, d = {about(w, r, host), about(w, r, device), 0};
 		if (c->compute < c->host + d.host) c->compute = c->host + d.host;
 		s.compute = c->compute;
 		c->host += d.host;
@@ -130,15 +130,15 @@ static void advance(writer *w, int64_t host, int64_t device, clocks *start, cloc
 	}
 }
 
-typedef struct work {
+struct work {
 	const char *op, *inner, *kernel, *dims, *types, *file;
 	int64_t host, device;
 	int blocks;
-} work;
+};
 
 /* An operation of the framework, what it calls inside, and the kernel that it launches. */
-static void run(writer *w, const work *k, int layer) {
-	clocks start, dur;
+static void run(struct writer *w, const struct work *k, int layer) {
+	struct clocks start, dur;
 	advance(w, k->host, k->device, &start, &dur);
 	int64_t at = start.host, whole = dur.host;
 	w->sequence++;
@@ -153,7 +153,7 @@ static void run(writer *w, const work *k, int layer) {
 }
 
 /* "[0, 1, ...]", as the arguments write it: the first 16 at most. */
-static void rank_list(const writer *w, char *out, size_t size) {
+static void rank_list(const struct writer *w, char *out, size_t size) {
 	size_t used = (size_t)snprintf(out, size, "[");
 	for (int r = 0; r < w->o.ranks && r < 16; r++)
 		used += (size_t)snprintf(out + used, size - used, "%s%d", r ? ", " : "", r);
@@ -161,10 +161,10 @@ static void rank_list(const writer *w, char *out, size_t size) {
 }
 
 /* Each rank's communication stream comes to the collective behind its compute stream; all leave it together. */
-static void meet(writer *w, int64_t device, int64_t *start, int64_t *dur) {
+static void meet(struct writer *w, int64_t device, int64_t *start, int64_t *dur) {
 	int64_t last = 0;
 	for (int r = 0; r < w->o.ranks; r++) {
-		clocks *c = &w->rank[r];
+		struct clocks *c = &w->rank[r];
 		if (c->comm < c->compute) c->comm = c->compute;
 		if (c->comm > last) last = c->comm;
 	}
@@ -175,9 +175,9 @@ static void meet(writer *w, int64_t device, int64_t *start, int64_t *dur) {
 }
 
 /* A collective of all ranks: the operation that enqueues it, its annotation, the launch, the kernel. */
-static void collective(writer *w, const char *name, const char *title, const char *kernel_name, int64_t elements,
+static void collective(struct writer *w, const char *name, const char *title, const char *kernel_name, int64_t elements,
                        int64_t device) {
-	clocks start, dur;
+	struct clocks start, dur;
 	char dims[64], more[700], ranks[128];
 	int64_t at, lasts;
 	advance(w, 30000, 500, &start, &dur);
@@ -203,12 +203,12 @@ static void collective(writer *w, const char *name, const char *title, const cha
 }
 
 /* What follows computes with the result: the compute stream waits. */
-static void wait_for_comm(writer *w) {
+static void wait_for_comm(struct writer *w) {
 	for (int r = 0; r < w->o.ranks; r++)
 		if (w->rank[r].compute < w->rank[r].comm) w->rank[r].compute = w->rank[r].comm;
 }
 
-static const work layer_work[] = {
+static const struct work layer_work[] = {
 	{"aten::rms_norm", "aten::mul",
 	 "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int, float, "
 	 "c10::BFloat16 const*, c10::BFloat16 const*, "
@@ -247,7 +247,7 @@ static const work layer_work[] = {
 	 "torchtitan/models/llama/model.py", 6000, 50000, 16384},
 };
 
-static void step(writer *w, int number) {
+static void step(struct writer *w, int number) {
 	char name[40];
 	int64_t from = w->rank[w->o.rank].host;
 	for (int layer = 0; layer < w->o.layers; layer++) {
@@ -273,7 +273,7 @@ static void step(writer *w, int number) {
 	end(w);
 }
 
-static void head(writer *w) {
+static void head(struct writer *w) {
 	PUT("{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [");
 	for (int i = 0; i < 8; i++)
 		PUT("%s\n    {\n      \"id\": %d, \"name\": \"NVIDIA H100 80GB HBM3\", \"totalGlobalMem\": 85029158912,\n      "
@@ -302,8 +302,8 @@ static uint64_t size_of(const char *text) {
 	return (uint64_t)(size * (*unit == 'k' ? 1e3 : *unit == 'M' ? 1e6 : *unit == 'G' ? 1e9 : 1));
 }
 
-static options read_words(int argc, char **argv) {
-	options o = {.bytes = 1000000, .ranks = 1, .layers = 32, .seed = 1, .python = true};
+static struct options read_words(int argc, char **argv) {
+	struct options o = {.bytes = 1000000, .ranks = 1, .layers = 32, .seed = 1, .python = true};
 	for (int option; (option = getopt(argc, argv, "s:r:k:l:x:P")) != -1;) {
 		if (option == 's') o.bytes = size_of(optarg);
 		else if (option == 'r') o.ranks = atoi(optarg);
@@ -319,10 +319,10 @@ static options read_words(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-	static writer it;
-	writer *w = &it;
+	static struct writer it;
+	struct writer *w = &it;
 	w->o = read_words(argc, argv);
-	for (int r = 0; r < w->o.ranks; r++) w->rank[r] = (clocks){4458676000000000, 4458676000000000, 4458676000000000};
+	for (int r = 0; r < w->o.ranks; r++) w->rank[r] = (struct clocks){4458676000000000, 4458676000000000, 4458676000000000};
 	setvbuf(stdout, NULL, _IOFBF, 1 << 20);
 	head(w);
 	for (int number = 10; w->written < w->o.bytes; number++) step(w, number);

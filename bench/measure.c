@@ -21,17 +21,17 @@
 
 extern char **environ;
 
-typedef struct setting {
+struct setting {
 	int least, most;
 	double seconds;
 	const char *output;
 	char **command;
-} setting;
+};
 
-typedef struct sample {
+struct sample {
 	double wall_s, cpu_s, peak_bytes;
 	int status;
-} sample;
+};
 
 static void fail(const char *what, int code) {
 	fprintf(stderr, "measure: %s: %s\n", what, strerror(code));
@@ -49,7 +49,7 @@ static double seconds(struct timeval t) {
 }
 
 /* posix_spawn and not fork: the child's peak of memory would otherwise begin with a copy of this process. */
-static sample run(const setting *s, const posix_spawn_file_actions_t *files) {
+static struct sample run(const struct setting *s, const posix_spawn_file_actions_t *files) {
 	pid_t child;
 	int status;
 	struct rusage use;
@@ -58,7 +58,7 @@ static sample run(const setting *s, const posix_spawn_file_actions_t *files) {
 	if (code) fail(s->command[0], code);
 	while (wait4(child, &status, 0, &use) < 0)
 		if (errno != EINTR) fail("wait4", errno);
-	return (sample){
+	return (struct sample){
 		.wall_s = now_s() - start,
 		.cpu_s = seconds(use.ru_utime) + seconds(use.ru_stime),
 		.peak_bytes = 1024.0 * (double)use.ru_maxrss,
@@ -71,8 +71,8 @@ static void usage(void) {
 	exit(2);
 }
 
-static setting read_words(int argc, char **argv) {
-	setting s = {.least = 3, .most = 100, .seconds = 2, .output = "/dev/null"};
+static struct setting read_words(int argc, char **argv) {
+	struct setting s = {.least = 3, .most = 100, .seconds = 2, .output = "/dev/null"};
 	for (int option; (option = getopt(argc, argv, "+r:R:s:o:")) != -1;) {
 		if (option == 'r') s.least = atoi(optarg);
 		else if (option == 'R') s.most = atoi(optarg);
@@ -86,7 +86,7 @@ static setting read_words(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-	setting s = read_words(argc, argv);
+	struct setting s = read_words(argc, argv);
 	posix_spawn_file_actions_t files;
 	int out = open(s.output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
 	if (out < 0) fail(s.output, errno);
@@ -94,12 +94,12 @@ int main(int argc, char **argv) {
 	posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
 
 	double start = now_s();
-	sample best = run(&s, &files);
+	struct sample best = run(&s, &files);
 	int runs = 1;
 	double sum = best.wall_s;
 	if (best.wall_s < s.seconds) best.wall_s = best.cpu_s = 1e30, sum = runs = 0;
 	while (runs < s.least || (runs < s.most && now_s() - start < s.seconds)) {
-		sample one = run(&s, &files);
+		struct sample one = run(&s, &files);
 		runs++;
 		sum += one.wall_s;
 		if (one.wall_s < best.wall_s) best.wall_s = one.wall_s;

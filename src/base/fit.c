@@ -9,17 +9,17 @@
 
 /* The search runs in coordinates in which every number moves freely: a number is its place between its limits, the
  * place the logistic function of the coordinate. */
-typedef struct search {
+struct search {
 	const lk_fit_number *numbers;
 	lk_fit_objective *objective;
 	void *context;
 	int free[LK_FIT_NUMBERS], dims, left; /* numbers that move; evaluations left */
 	double x[LK_FIT_NUMBERS], best[LK_FIT_NUMBERS], least;
-} search;
+};
 
-typedef struct vertex {
+struct vertex {
 	double at[LK_FIT_NUMBERS], value;
-} vertex;
+};
 
 static double place_of(const lk_fit_number *n, double x) {
 	double low = n->ratio ? log(n->low) : n->low, high = n->ratio ? log(n->high) : n->high;
@@ -34,7 +34,7 @@ static double number_at(const lk_fit_number *n, double place) {
 	return n->low + share * (n->high - n->low);
 }
 
-static double evaluate(search *s, const double *at) {
+static double evaluate(struct search *s, const double *at) {
 	for (int i = 0; i < s->dims; i++) s->x[s->free[i]] = number_at(&s->numbers[s->free[i]], at[i]);
 	double value = s->objective(s->x, s->context);
 	if (!isfinite(value)) value = INFINITY;
@@ -47,20 +47,20 @@ static double evaluate(search *s, const double *at) {
 }
 
 static int by_value(const void *a, const void *b) {
-	double x = ((const vertex *)a)->value, y = ((const vertex *)b)->value;
+	double x = ((const struct vertex *)a)->value, y = ((const struct vertex *)b)->value;
 	return (x > y) - (x < y);
 }
 
 /* The point on the line from the worst vertex through the centre of the others; step 1 mirrors it. */
-static void along(const search *s, const double *centre, const double *worst, double step, double *out) {
+static void along(const struct search *s, const double *centre, const double *worst, double step, double *out) {
 	for (int i = 0; i < s->dims; i++) out[i] = centre[i] + step * (centre[i] - worst[i]);
 }
 
 /* One change of the simplex; its vertices are sorted, best first. */
-static void advance(search *s, vertex *simplex) {
+static void advance(struct search *s, struct vertex *simplex) {
 	int n = s->dims;
 	double centre[LK_FIT_NUMBERS] = {0};
-	vertex mirrored, next, *worst = &simplex[n];
+	struct vertex mirrored, next, *worst = &simplex[n];
 	for (int v = 0; v < n; v++)
 		for (int i = 0; i < n; i++) centre[i] += simplex[v].at[i] / n;
 	along(s, centre, worst->at, 1, mirrored.at);
@@ -83,8 +83,8 @@ static void advance(search *s, vertex *simplex) {
 	}
 }
 
-static void descend(search *s, double size) {
-	vertex simplex[LK_FIT_NUMBERS + 1] = {0};
+static void descend(struct search *s, double size) {
+	struct vertex simplex[LK_FIT_NUMBERS + 1] = {0};
 	for (int v = 0; v <= s->dims; v++) {
 		for (int i = 0; i < s->dims; i++) simplex[v].at[i] = place_of(&s->numbers[s->free[i]], s->best[s->free[i]]);
 		if (v > 0) simplex[v].at[v - 1] += simplex[v].at[v - 1] > 0 ? -size : size;
@@ -100,7 +100,7 @@ static void descend(search *s, double size) {
 
 void lk_fit_simplex(const lk_fit_number *numbers, int count, int evaluations, lk_fit_objective *objective, void *context,
                     double *x, double *least) {
-	search s = {.numbers = numbers, .objective = objective, .context = context, .left = evaluations, .least = INFINITY};
+	struct search s = {.numbers = numbers, .objective = objective, .context = context, .left = evaluations, .least = INFINITY};
 	if (count > LK_FIT_NUMBERS) count = LK_FIT_NUMBERS;
 	for (int i = 0; i < count; i++) {
 		s.x[i] = s.best[i] = fmin(fmax(numbers[i].start, numbers[i].low), numbers[i].high);

@@ -8,15 +8,15 @@
 #include "base/stats.h"
 #include "base/vec.h"
 
-typedef struct slot {
+struct slot {
 	uint32_t hash, id_plus_1; /* 0: free */
-} slot;
+};
 
 struct lk_intern {
 	lk_arena arena;
 	LK_VEC(const char *) texts;
 	uint64_t seed;
-	slot *slots;
+	struct slot *slots;
 	size_t slot_count; /* a power of two */
 };
 
@@ -61,9 +61,9 @@ void lk_intern_free(lk_intern *table) {
 }
 
 /* The slot that holds the text, or the free one where it belongs. Texts end with '\0' and hold no other. */
-static slot *find(const lk_intern *t, const char *text, size_t length, uint32_t hash) {
+static struct slot *find(const lk_intern *t, const char *text, size_t length, uint32_t hash) {
 	for (size_t i = hash & (t->slot_count - 1);; i = (i + 1) & (t->slot_count - 1)) {
-		slot *s = &t->slots[i];
+		struct slot *s = &t->slots[i];
 		if (!s->id_plus_1) return s;
 		if (s->hash != hash) continue;
 		const char *known = t->texts.at[s->id_plus_1 - 1];
@@ -73,7 +73,7 @@ static slot *find(const lk_intern *t, const char *text, size_t length, uint32_t 
 
 static bool grow(lk_intern *t) {
 	size_t count = t->slot_count * 2;
-	slot *slots = calloc(count, sizeof *slots);
+	struct slot *slots = calloc(count, sizeof *slots);
 	if (!slots) return false;
 	for (size_t i = 0; i < t->slot_count; i++) {
 		if (!t->slots[i].id_plus_1) continue;
@@ -89,7 +89,7 @@ static bool grow(lk_intern *t) {
 
 uint32_t lk_intern_bytes(lk_intern *table, const char *text, size_t length) {
 	uint32_t hash = hash_of(table, text, length);
-	slot *s = find(table, text, length, hash);
+	struct slot *s = find(table, text, length, hash);
 	if (s->id_plus_1) return s->id_plus_1 - 1;
 	if (table->texts.count >= UINT32_MAX - 1) return UINT32_MAX;
 	if (table->texts.count >= table->slot_count / 2) {
@@ -99,7 +99,7 @@ uint32_t lk_intern_bytes(lk_intern *table, const char *text, size_t length) {
 	const char *copy = lk_arena_strndup(&table->arena, text, length);
 	if (!copy || !lk_push(&table->texts)) return UINT32_MAX;
 	*lk_last(&table->texts) = copy;
-	*s = (slot){hash, (uint32_t)table->texts.count};
+	*s = (struct slot){hash, (uint32_t)table->texts.count};
 	return (uint32_t)table->texts.count - 1;
 }
 
@@ -109,7 +109,7 @@ uint32_t lk_intern_id(lk_intern *table, const char *text) {
 
 uint32_t lk_intern_find(const lk_intern *table, const char *text) {
 	size_t length = strlen(text);
-	const slot *s = find(table, text, length, hash_of(table, text, length));
+	const struct slot *s = find(table, text, length, hash_of(table, text, length));
 	return s->id_plus_1 ? s->id_plus_1 - 1 : UINT32_MAX;
 }
 

@@ -10,7 +10,7 @@
 
 enum { MOST_THREADS = 256 };
 
-typedef struct queue {
+struct queue {
 	pthread_mutex_t lock;
 	size_t next, count;
 	lk_parallel_job *job;
@@ -19,7 +19,7 @@ typedef struct queue {
 	size_t failed; /* first job that failed; count: none */
 	lk_status status;
 	lk_error error;
-} queue;
+};
 
 int lk_cores(void) {
 	cpu_set_t set;
@@ -27,7 +27,7 @@ int lk_cores(void) {
 	return cores > 0 ? cores : 1;
 }
 
-static void note_failure(queue *q, size_t job, lk_status status, const lk_error *error) {
+static void note_failure(struct queue *q, size_t job, lk_status status, const lk_error *error) {
 	pthread_mutex_lock(&q->lock);
 	if (job < q->failed) {
 		q->failed = job;
@@ -38,7 +38,7 @@ static void note_failure(queue *q, size_t job, lk_status status, const lk_error 
 }
 
 static void *work(void *argument) {
-	queue *q = argument;
+	struct queue *q = argument;
 	lk_stop_watch(q->stop);
 	for (;;) {
 		pthread_mutex_lock(&q->lock);
@@ -56,7 +56,7 @@ lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *con
 	if (threads <= 0) threads = lk_cores();
 	if (threads > MOST_THREADS) threads = MOST_THREADS;
 	if ((size_t)threads > count) threads = count ? (int)count : 1;
-	queue q = {.count = count, .failed = count, .job = job, .context = context, .stop = lk_stop_watched()};
+	struct queue q = {.count = count, .failed = count, .job = job, .context = context, .stop = lk_stop_watched()};
 	if (pthread_mutex_init(&q.lock, NULL) != 0) return lk_oom(err);
 	pthread_t thread[MOST_THREADS];
 	int started = 0;

@@ -19,11 +19,11 @@ extern char **environ;
 
 enum { GRACE = 2 }; /* seconds between the request to end and the end */
 
-typedef struct taken {
+struct taken {
 	int from;
 	char *text;
 	size_t size, limit;
-} taken;
+};
 
 static double now(void) {
 	struct timespec t;
@@ -32,7 +32,7 @@ static double now(void) {
 }
 
 /* Takes what is there; false at the end of the stream. */
-static bool take(taken *t) {
+static bool take(struct taken *t) {
 	char part[65536];
 	ssize_t got = read(t->from, part, sizeof part);
 	if (got < 0) return errno == EINTR || errno == EAGAIN;
@@ -44,7 +44,7 @@ static bool take(taken *t) {
 }
 
 /* Until both streams have ended. What still runs at the deadline is ended. */
-static void listen_to(pid_t pid, taken streams[2], double deadline, bool *late) {
+static void listen_to(pid_t pid, struct taken streams[2], double deadline, bool *late) {
 	struct pollfd fds[2] = {{streams[0].from, POLLIN, 0}, {streams[1].from, POLLIN, 0}};
 	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
 		double left = deadline - now();
@@ -137,7 +137,7 @@ lk_status lk_process_run(const lk_process *process, lk_process_end *end, lk_erro
 	                                     : lk_fail(err, LK_ERR_IO, "", "no pipe: %s", strerror(errno));
 	close_pipes(pipes, 1, 2);
 	if (status == LK_OK) {
-		taken streams[2] = {{pipes[0], end->out, 0, process->limit}, {pipes[2], end->messages, 0, process->limit}};
+		struct taken streams[2] = {{pipes[0], end->out, 0, process->limit}, {pipes[2], end->messages, 0, process->limit}};
 		double deadline = now() + process->seconds;
 		listen_to(pid, streams, deadline, &end->late);
 		end->code = wait_for(pid, deadline + GRACE, &end->late);

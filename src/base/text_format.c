@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct unit {
+struct unit {
 	double size;
 	const char *name;
-} unit;
+};
 
 /* The decimal point of the locale as '.': output is the same everywhere. */
 static void plain_point(char *text) {
@@ -32,7 +32,7 @@ static void digits_of(double number, bool tenths, char *out, size_t size) {
 }
 
 /* Writes `number` in the largest of `units` (ascending, ends with size 0) in which it is at least 1. */
-static char *in_unit(double number, const unit *units, bool tenths, char *out, size_t size) {
+static char *in_unit(double number, const struct unit *units, bool tenths, char *out, size_t size) {
 	if (!isfinite(number)) {
 		snprintf(out, size, "%s", isnan(number) ? "n/a" : number > 0 ? "infinite" : "-infinite");
 		return out;
@@ -46,11 +46,11 @@ static char *in_unit(double number, const unit *units, bool tenths, char *out, s
 }
 
 char *lk_format_seconds(double seconds, char *out, size_t size) {
-	static const unit units[] = {{1e-12, "ps"}, {1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1, "s"}, {0, ""}};
-	static const unit minutes[] = {{60, "min"}, {0, ""}}, hours[] = {{3600, "h"}, {0, ""}};
-	static const unit days[] = {{86400, "days"}, {0, ""}}, none[] = {{1, "s"}, {0, ""}};
+	static const struct unit units[] = {{1e-12, "ps"}, {1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1, "s"}, {0, ""}};
+	static const struct unit minutes[] = {{60, "min"}, {0, ""}}, hours[] = {{3600, "h"}, {0, ""}};
+	static const struct unit days[] = {{86400, "days"}, {0, ""}}, none[] = {{1, "s"}, {0, ""}};
 	double magnitude = fabs(seconds);
-	const unit *table = seconds == 0        ? none
+	const struct unit *table = seconds == 0        ? none
 	                    : magnitude < 119.5 ? units
 	                    : magnitude < 7200  ? minutes
 	                    : magnitude < 172800 ? hours
@@ -59,19 +59,19 @@ char *lk_format_seconds(double seconds, char *out, size_t size) {
 }
 
 char *lk_format_bytes(double bytes, char *out, size_t size) {
-	static const unit units[] = {{1, "B"},          {0x1p10, "KiB"}, {0x1p20, "MiB"}, {0x1p30, "GiB"},
+	static const struct unit units[] = {{1, "B"},          {0x1p10, "KiB"}, {0x1p20, "MiB"}, {0x1p30, "GiB"},
 	                             {0x1p40, "TiB"}, {0x1p50, "PiB"}, {0, ""}};
 	return in_unit(bytes, units, true, out, size);
 }
 
 char *lk_format_rate(double bytes_per_s, char *out, size_t size) {
-	static const unit units[] = {{1, "B/s"},     {1e3, "kB/s"},  {1e6, "MB/s"}, {1e9, "GB/s"},
+	static const struct unit units[] = {{1, "B/s"},     {1e3, "kB/s"},  {1e6, "MB/s"}, {1e9, "GB/s"},
 	                             {1e12, "TB/s"}, {1e15, "PB/s"}, {0, ""}};
 	return in_unit(bytes_per_s, units, true, out, size);
 }
 
 char *lk_format_count(double count, char *out, size_t size) {
-	static const unit units[] = {{1, ""},     {1e3, "k"},  {1e6, "M"},  {1e9, "G"},
+	static const struct unit units[] = {{1, ""},     {1e3, "k"},  {1e6, "M"},  {1e9, "G"},
 	                             {1e12, "T"}, {1e15, "P"}, {1e18, "E"}, {0, ""}};
 	return in_unit(count, units, true, out, size);
 }

@@ -35,7 +35,7 @@ double lk_trees_at(const lk_trees *trees, const float *x) {
 
 /* ---- fitting ---- */
 
-typedef struct fit {
+struct fit {
 	const lk_trees_options *options;
 	size_t rows, sample;
 	int features;
@@ -45,12 +45,12 @@ typedef struct fit {
 	float *sum;            /* [rows] of the trees so far */
 	uint8_t *leaf;         /* [rows] the node of the current level that a row is in */
 	uint32_t *order;       /* [rows] shuffled row -> row */
-} fit;
+};
 
-typedef struct cell {
+struct cell {
 	float sum;
 	uint32_t count;
-} cell;
+};
 
 static int by_value(const void *a, const void *b) {
 	float x = *(const float *)a, y = *(const float *)b;
@@ -88,7 +88,7 @@ static void shuffle(uint32_t *order, size_t rows) {
 	}
 }
 
-static void sort_into_bins(fit *s, const float *x, const float *target, const lk_trees *out) {
+static void sort_into_bins(struct fit *s, const float *x, const float *target, const lk_trees *out) {
 	for (size_t i = 0; i < s->rows; i++) s->target[i] = target[s->order[i]];
 	for (int f = 0; f < s->features; f++) {
 		uint8_t *bin = s->bin + (size_t)f * s->rows;
@@ -105,12 +105,12 @@ static void sort_into_bins(fit *s, const float *x, const float *target, const lk
 	}
 }
 
-typedef struct split {
+struct split {
 	double gain;
 	int feature, edge;
-} split;
+};
 
-static void best_edges(const fit *s, const cell cells[][BINS], int nodes, int f, int edges, split *best) {
+static void best_edges(const struct fit *s, const struct cell cells[][BINS], int nodes, int f, int edges, struct split *best) {
 	for (int node = 0; node < nodes; node++) {
 		double all = 0, below = 0;
 		long rows = 0, under = 0, least = s->options->rows;
@@ -122,42 +122,42 @@ static void best_edges(const fit *s, const cell cells[][BINS], int nodes, int f,
 			if (under < least) continue;
 			if (rows - under < least) break;
 			double gain = below * below / (double)under + (all - below) * (all - below) / (double)(rows - under) - none;
-			if (gain > best[node].gain) best[node] = (split){gain, f, b};
+			if (gain > best[node].gain) best[node] = (struct split){gain, f, b};
 		}
 	}
 }
 
 /* Divides the nodes of one level, each where it helps most; `first` begins the sample. */
-static void divide(fit *s, size_t first, int level, lk_trees *out, lk_tree *tree) {
-	static _Thread_local cell cells[LK_TREE_LEAVES / 2][BINS];
+static void divide(struct fit *s, size_t first, int level, lk_trees *out, lk_tree *tree) {
+	static _Thread_local struct cell cells[LK_TREE_LEAVES / 2][BINS];
 	int nodes = 1 << level;
-	split best[LK_TREE_LEAVES / 2];
-	for (int n = 0; n < nodes; n++) best[n] = (split){1e-9, 0, LK_TREE_EDGES};
+	struct split best[LK_TREE_LEAVES / 2];
+	for (int n = 0; n < nodes; n++) best[n] = (struct split){1e-9, 0, LK_TREE_EDGES};
 	const float *left = s->left + first;
 	const uint8_t *leaf = s->leaf + first;
 	for (int f = 0; f < s->features; f++) {
 		const uint8_t *bin = s->bin + (size_t)f * s->rows + first;
 		memset(cells, 0, (size_t)nodes * sizeof *cells);
 		for (size_t i = 0; i < s->sample; i++) {
-			cell *c = &cells[leaf[i]][bin[i]];
+			struct cell *c = &cells[leaf[i]][bin[i]];
 			c->sum += left[i], c->count++;
 		}
-		best_edges(s, (const cell(*)[BINS])cells, nodes, f, out->edges[f], best);
+		best_edges(s, (const struct cell(*)[BINS])cells, nodes, f, out->edges[f], best);
 	}
 	for (int n = 0; n < nodes; n++) {
 		tree->feature[nodes - 1 + n] = (uint8_t)best[n].feature;
 		tree->edge[nodes - 1 + n] = (uint8_t)best[n].edge;
 	}
 	for (size_t i = 0; i < s->sample; i++) {
-		const split *b = &best[leaf[i]];
+		const struct split *b = &best[leaf[i]];
 		bool above = s->bin[(size_t)b->feature * s->rows + first + i] > b->edge;
 		s->leaf[first + i] = (uint8_t)(2 * leaf[i] + above);
 	}
 }
 
 /* Leaves get the mean of what is left in them, times the rate, in units. */
-static void fill_leaves(fit *s, size_t first, lk_tree *tree) {
-	cell cells[LK_TREE_LEAVES] = {0};
+static void fill_leaves(struct fit *s, size_t first, lk_tree *tree) {
+	struct cell cells[LK_TREE_LEAVES] = {0};
 	for (size_t i = first; i < first + s->sample; i++) cells[s->leaf[i]].sum += s->left[i], cells[s->leaf[i]].count++;
 	for (int l = 0; l < LK_TREE_LEAVES; l++) {
 		double value = cells[l].count ? cells[l].sum / (cells[l].count + 1.0) * s->rate / LK_TREE_UNIT : 0;
@@ -165,7 +165,7 @@ static void fill_leaves(fit *s, size_t first, lk_tree *tree) {
 	}
 }
 
-static void add_tree(fit *s, const lk_tree *tree) {
+static void add_tree(struct fit *s, const lk_tree *tree) {
 	for (size_t i = 0; i < s->rows; i++) {
 		int node = 0;
 		for (int level = 0; level < LK_TREE_DEPTH; level++)
@@ -175,7 +175,7 @@ static void add_tree(fit *s, const lk_tree *tree) {
 }
 
 /* Steps and limits shrink from tree to tree: the last ones settle what noise moved, and count magnitudes. */
-static void boost(fit *s, lk_trees *out) {
+static void boost(struct fit *s, lk_trees *out) {
 	size_t first = 0;
 	for (int t = 0; t < out->count; t++) {
 		double done = (double)t / out->count;
@@ -217,7 +217,7 @@ static void drop_edges(lk_trees *out) {
 lk_status lk_trees_fit(lk_arena *arena, const float *x, const float *target, size_t rows, int features,
                        const lk_trees_options *options, lk_trees *out, lk_error *err) {
 	lk_arena room = LK_ARENA_INIT;
-	fit s = {.options = options, .rows = rows, .features = features};
+	struct fit s = {.options = options, .rows = rows, .features = features};
 	s.sample = (size_t)fmax(1, options->sample * (double)rows);
 	out->features = features, out->count = rows ? options->count : 0;
 	out->tree = LK_ARRAY(arena, lk_tree, out->count);

@@ -8,13 +8,13 @@
 #include "base/text.h"
 
 /* Everything that a result owns. */
-typedef struct work {
+struct work {
 	lk_calibrated result;       /* first: the result is the work */
 	lk_arena arena;
 	lk_calibration calibration;
 	lk_host host;
 	bool is_host;
-} work;
+};
 
 static const struct kind {
 	const char *name;
@@ -32,18 +32,18 @@ static const struct kind {
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 const lk_calibration *lk_calibrated_rows(const lk_calibrated *calibrated) {
-	const work *w = calibrated->memory_owner;
+	const struct work *w = calibrated->memory_owner;
 	return w->is_host ? NULL : &w->calibration;
 }
 
 const lk_host *lk_calibrated_host(const lk_calibrated *calibrated) {
-	const work *w = calibrated->memory_owner;
+	const struct work *w = calibrated->memory_owner;
 	return w->is_host ? &w->host : NULL;
 }
 
 void lk_calibrate_free(lk_calibrated *calibrated) {
 	if (!calibrated) return;
-	work *w = calibrated->memory_owner;
+	struct work *w = calibrated->memory_owner;
 	lk_calibration_free(&w->calibration);
 	lk_host_free(&w->host);
 	lk_arena_free(&w->arena);
@@ -185,7 +185,7 @@ static const char *numbers_text(lk_arena *arena, const lk_calibration_row *row) 
 	return text;
 }
 
-static lk_status list_rows(work *w, lk_error *err) {
+static lk_status list_rows(struct work *w, lk_error *err) {
 	const lk_calibration *c = &w->calibration;
 	lk_fitted *rows = LK_ARRAY(&w->arena, lk_fitted, c->rows.count);
 	if (!rows) return lk_oom(err);
@@ -200,7 +200,7 @@ static lk_status list_rows(work *w, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status fit(const lk_calibrate_request *r, const struct kind *kind, work *w, lk_error *err) {
+static lk_status fit(const lk_calibrate_request *r, const struct kind *kind, struct work *w, lk_error *err) {
 	const char *source = source_of(r, &w->arena), *date = date_of(r, &w->arena);
 	const char *name = r->name ? lk_arena_strdup(&w->arena, r->name) : NULL;
 	lk_stream *in;
@@ -219,7 +219,7 @@ static lk_status fit(const lk_calibrate_request *r, const struct kind *kind, wor
 
 /* ---- the machine ---- */
 
-static lk_status measure(const lk_calibrate_request *r, work *w, lk_error *err) {
+static lk_status measure(const lk_calibrate_request *r, struct work *w, lk_error *err) {
 	w->is_host = true;
 	const lk_host_options options = {
 		.seconds = r->seconds > 0 ? r->seconds : 20, .name = r->name, .date = date_of(r, &w->arena),
@@ -244,7 +244,7 @@ lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out,
 	*out = NULL;
 	LK_TRY(find_kind(request->kind ? request->kind : "", &kind, err));
 	LK_TRY(check_request(request, kind, err));
-	work *w = calloc(1, sizeof *w);
+	struct work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
 	w->result.memory_owner = w;
 	w->result.kind = kind->name;

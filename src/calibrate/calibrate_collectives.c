@@ -14,7 +14,7 @@ static const char *const classes[] = {"<1 MiB", "1-16 MiB", ">16 MiB"};
 static const double quantile = .8;
 static const double farther = 1.25; /* of a fabric that nobody fitted, over a number of GPUs that nobody measured */
 
-typedef struct task {
+struct task {
 	lk_arena arena; /* of what is only needed on the way */
 	lk_coll_rows rows;
 	lk_coll_fabrics fabrics;
@@ -23,11 +23,11 @@ typedef struct task {
 	lk_coll_pick *picked;
 	size_t picked_count;
 	double *size_us, *gpus_us; /* cross-validated, by the two kinds of folds */
-} task;
+};
 
 /* ---- a row of the result ---- */
 
-static lk_calibration_row *add_row(task *t, const char *family, const char *subject, const char *variant) {
+static lk_calibration_row *add_row(struct task *t, const char *family, const char *subject, const char *variant) {
 	lk_arena *arena = &t->out->arena;
 	const char *texts[] = {
 		lk_arena_strdup(arena, subject),
@@ -41,7 +41,7 @@ static lk_calibration_row *add_row(task *t, const char *family, const char *subj
 	return row;
 }
 
-static lk_status put_fabric(task *t, const char *name, const lk_fabric *fabric, double error, lk_error *err) {
+static lk_status put_fabric(struct task *t, const char *name, const lk_fabric *fabric, double error, lk_error *err) {
 	lk_fabric numbers = *fabric;
 	lk_calibration_row *row = add_row(t, "collective", name, "");
 	if (!row) return lk_oom(err);
@@ -52,7 +52,7 @@ static lk_status put_fabric(task *t, const char *name, const lk_fabric *fabric, 
 	return LK_OK;
 }
 
-static lk_status put_curve(task *t, const char *name, const lk_curve *curve, lk_error *err) {
+static lk_status put_curve(struct task *t, const char *name, const lk_curve *curve, lk_error *err) {
 	char variant[80];
 	snprintf(variant, sizeof variant, "%s %d on %d", lk_coll_name(curve->kind), curve->gpus, curve->nodes);
 	lk_calibration_row *row = add_row(t, "curve", name, variant);
@@ -67,7 +67,7 @@ static lk_status put_curve(task *t, const char *name, const lk_curve *curve, lk_
 }
 
 /* A fabric's own rows: numbers, then the curves that they leave something of. */
-static lk_status put_measured(task *t, const char *name, const lk_fabric *start, lk_error *err) {
+static lk_status put_measured(struct task *t, const char *name, const lk_fabric *start, lk_error *err) {
 	lk_fabric fabric;
 	lk_curves curves;
 	double error;
@@ -80,7 +80,7 @@ static lk_status put_measured(task *t, const char *name, const lk_fabric *start,
 
 /* ---- fabrics ---- */
 
-static void pick(task *t, const char *fabric) {
+static void pick(struct task *t, const char *fabric) {
 	t->picked_count = 0;
 	for (size_t i = 0; i < t->rows.count; i++) {
 		const lk_coll_row *row = &t->rows.at[i];
@@ -90,7 +90,7 @@ static void pick(task *t, const char *fabric) {
 
 /* The default: what fabrics with a switch in the node and RDMA between nodes have in common; the NICs' share stays
  * open, as it is a matter of the device's PCIe generation. */
-static lk_status put_default(task *t, lk_error *err) {
+static lk_status put_default(struct task *t, lk_error *err) {
 	t->picked_count = 0;
 	for (size_t i = 0; i < t->rows.count; i++) {
 		const lk_coll_row *row = &t->rows.at[i];
@@ -104,7 +104,7 @@ static lk_status put_default(task *t, lk_error *err) {
 	return put_fabric(t, "default", &fabric, error, err);
 }
 
-static lk_status put_fabrics(task *t, lk_error *err) {
+static lk_status put_fabrics(struct task *t, lk_error *err) {
 	for (size_t f = 0; f < t->fabrics.count; f++) {
 		pick(t, t->fabrics.at[f]);
 		LK_TRY(put_measured(t, t->fabrics.at[f], &lk_fabric_plain, err));
@@ -115,7 +115,7 @@ static lk_status put_fabrics(task *t, lk_error *err) {
 /* ---- ranges ---- */
 
 /* The quantile of the errors of a class; `fabric` NULL: of all fabrics. */
-static double width(const task *t, const double *us, const char *fabric, const char *class, bool gpus, int *points) {
+static double width(const struct task *t, const double *us, const char *fabric, const char *class, bool gpus, int *points) {
 	double *errors = malloc((t->rows.count + 1) * sizeof *errors);
 	size_t count = 0;
 	for (size_t i = 0; errors && i < t->rows.count; i++) {
@@ -130,7 +130,7 @@ static double width(const task *t, const double *us, const char *fabric, const c
 	return result;
 }
 
-static lk_status put_range(task *t, const char *fabric, const char *class, lk_error *err) {
+static lk_status put_range(struct task *t, const char *fabric, const char *class, lk_error *err) {
 	char variant[160];
 	int points, unused;
 	snprintf(variant, sizeof variant, "%.80s %s", fabric ? fabric : "other", class);
@@ -147,7 +147,7 @@ static lk_status put_range(task *t, const char *fabric, const char *class, lk_er
 	return LK_OK;
 }
 
-static lk_status put_ranges(task *t, lk_error *err) {
+static lk_status put_ranges(struct task *t, lk_error *err) {
 	t->size_us = LK_ARRAY(&t->arena, double, t->rows.count);
 	t->gpus_us = LK_ARRAY(&t->arena, double, t->rows.count);
 	if (!t->size_us || !t->gpus_us) return lk_oom(err);
@@ -163,7 +163,7 @@ static lk_status put_ranges(task *t, lk_error *err) {
 /* ---- logs ---- */
 
 /* A log's sizes as rows of one fabric, on the usual nodes of its GPU. */
-static lk_status rows_of_log(task *t, const lk_nccl_run *run, lk_error *err) {
+static lk_status rows_of_log(struct task *t, const lk_nccl_run *run, lk_error *err) {
 	const lk_device *device = lk_coll_device(run->device);
 	if (!run->kind_known || !device || run->gpus < 2) {
 		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say %s",
@@ -195,7 +195,7 @@ static lk_status rows_of_log(task *t, const lk_nccl_run *run, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status calibrate_log(task *t, lk_stream *in, lk_error *err) {
+static lk_status calibrate_log(struct task *t, lk_stream *in, lk_error *err) {
 	lk_nccl_runs runs = {0};
 	lk_status status = lk_nccl_log_read(&t->arena, in, &runs, err);
 	for (size_t i = 0; i < runs.count && status == LK_OK; i++) status = rows_of_log(t, &runs.at[i], err);
@@ -211,7 +211,7 @@ static lk_status calibrate_log(task *t, lk_stream *in, lk_error *err) {
 
 /* ---- the whole ---- */
 
-static lk_status calibrate_table(task *t, lk_stream *in, lk_error *err) {
+static lk_status calibrate_table(struct task *t, lk_stream *in, lk_error *err) {
 	LK_TRY(lk_coll_rows_read(&t->arena, in, &t->rows, err));
 	LK_TRY(lk_coll_fabrics_of(&t->rows, &t->fabrics, err));
 	t->picked = LK_ARRAY(&t->arena, lk_coll_pick, t->rows.count);
@@ -237,7 +237,7 @@ static bool is_table(const char *text) {
 
 lk_status lk_calibrate_collectives(lk_stream *in, const char *source, const char *date, lk_calibration *out,
 								   lk_error *err) {
-	task t = {.source = source, .date = date, .out = out};
+	struct task t = {.source = source, .date = date, .out = out};
 	char *text;
 	size_t size;
 	lk_stream *copy = NULL;

@@ -13,13 +13,13 @@
 enum { PARTS = 20 };
 
 /* Rows predicted from fits without their part. */
-typedef struct left {
+struct left {
 	double *miss;           /* |ln(predicted / measured)|; NAN for rows that nothing runs beside */
 	double *least, *own;    /* lk_overlap_spread with a usual miss of 0, and what a usual miss of 1 adds */
-} left;
+};
 
 /* One part's rows: their misses; once these are known, what the kinds of the same fit say of such rows. */
-static bool leave_out(lk_arena *arena, const lk_slowdown_table *table, size_t part, bool *use, bool known, left *out) {
+static bool leave_out(lk_arena *arena, const lk_slowdown_table *table, size_t part, bool *use, bool known, struct left *out) {
 	lk_overlap model;
 	for (size_t i = 0; i < table->count; i++) use[i] = lk_hash64(i) % PARTS != part;
 	if (!lk_slowdown_fit(arena, table, use, true, &model)) return false;
@@ -36,7 +36,7 @@ static bool leave_out(lk_arena *arena, const lk_slowdown_table *table, size_t pa
 	return true;
 }
 
-static bool leave_out_all(lk_arena *arena, const lk_slowdown_table *table, left *out) {
+static bool leave_out_all(lk_arena *arena, const lk_slowdown_table *table, struct left *out) {
 	bool *use = LK_ARRAY(arena, bool, table->count), fitted = use != NULL;
 	for (size_t turn = 0; fitted && turn < 2 * PARTS; turn++) {
 		lk_arena one = {0};
@@ -47,7 +47,7 @@ static bool leave_out_all(lk_arena *arena, const lk_slowdown_table *table, left 
 }
 
 /* The range of a class from its rows; `some` has room for them. */
-static bool add_range(const lk_slowdown_table *table, lk_overlap_class class, const left *rows, double *some,
+static bool add_range(const lk_slowdown_table *table, lk_overlap_class class, const struct left *rows, double *some,
                       const lk_calibration_row *like, lk_calibration *out) {
 	size_t count = 0, at = 0;
 	for (size_t i = 0; i < table->count; i++)
@@ -67,7 +67,7 @@ static bool add_range(const lk_slowdown_table *table, lk_overlap_class class, co
 
 static bool calibrate(lk_arena *arena, const lk_slowdown_table *table, const char *source, const char *date,
                       lk_calibration *out) {
-	left rows = {LK_ARRAY(arena, double, table->count), LK_ARRAY(arena, double, table->count),
+	struct left rows = {LK_ARRAY(arena, double, table->count), LK_ARRAY(arena, double, table->count),
 	             LK_ARRAY(arena, double, table->count)};
 	double *some = LK_ARRAY(arena, double, table->count);
 	lk_overlap model;

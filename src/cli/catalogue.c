@@ -4,15 +4,15 @@
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
 
-typedef struct request {
+struct request {
 	cli_output output;
-} request;
+};
 
 typedef lk_status printer(const char *filter, int format, bool verbose, bool colour, const char *path, FILE *out,
 						  lk_error *err);
 
 static int run(lk_args *args, printer *print) {
-	request r = {0};
+	struct request r = {0};
 	lk_error err;
 	const char *filter = args->operand_count ? args->operands[0] : NULL;
 	if (lk_args_fill(args, 0, &r, &err) != LK_OK) return cli_fail(&err);
@@ -23,7 +23,7 @@ static int run(lk_args *args, printer *print) {
 /* ---- devices ---- */
 
 static const lk_option device_options[] = {
-	CLI_OUTPUT_OPTIONS(request, output, "all columns: product, caches, clock, aliases, and the source of each row"),
+	CLI_OUTPUT_OPTIONS(struct request, output, "all columns: product, caches, clock, aliases, and the source of each row"),
 	{0},
 };
 
@@ -44,7 +44,7 @@ static const lk_verb devices = {
 		"reports; rates of links and NICs are per GPU and direction. NIC is what a usual cluster of that device has.",
 	.options = device_options,
 	.examples = device_examples,
-	.request_size = sizeof(request),
+	.request_size = sizeof(struct request),
 	.max_operands = 1,
 };
 
@@ -57,7 +57,7 @@ const cli_command cli_devices = {&devices, run_devices};
 /* ---- models ---- */
 
 static const lk_option model_options[] = {
-	CLI_OUTPUT_OPTIONS(request, output, "all columns: widths, experts, windows, kind of attention"),
+	CLI_OUTPUT_OPTIONS(struct request, output, "all columns: widths, experts, windows, kind of attention"),
 	{0},
 };
 
@@ -76,7 +76,7 @@ static const lk_verb models = {
 		"does; the active ones are those that one token passes through.",
 	.options = model_options,
 	.examples = model_examples,
-	.request_size = sizeof(request),
+	.request_size = sizeof(struct request),
 	.max_operands = 1,
 };
 

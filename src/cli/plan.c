@@ -13,10 +13,10 @@
 
 enum { BAR = 30 };
 
-typedef struct bar {
+struct bar {
 	struct timespec start;
 	bool shown;
-} bar;
+};
 
 static double seconds_since(const struct timespec *start) {
 	struct timespec now;
@@ -26,7 +26,7 @@ static double seconds_since(const struct timespec *start) {
 
 /* A search that takes over half a second shows on a terminal how many layouts can still be among the best. */
 static void show(void *context, int gpus, double done, double all) {
-	bar *b = context;
+	struct bar *b = context;
 	if (seconds_since(&b->start) < 0.5 || !isatty(STDERR_FILENO)) return;
 	int filled = all > 0 ? (int)(BAR * done / all) : 0;
 	b->shown = true;
@@ -35,7 +35,7 @@ static void show(void *context, int gpus, double done, double all) {
 	fprintf(stderr, "] %.0f of %.0f layouts \x1b[K", done, all);
 }
 
-static void clear(bar *b) {
+static void clear(struct bar *b) {
 	if (b->shown) fputs("\r\x1b[K", stderr);
 	b->shown = false;
 }
@@ -109,7 +109,7 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_plan_request r;
 	lk_plan *plan = NULL;
 	lk_error err = {0};
-	bar b = {0};
+	struct bar b = {0};
 	keep_memory();
 	lk_plan_defaults(&r);
 	if (lk_args_fill(args, 0, &r, &err) != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;

@@ -10,7 +10,7 @@
 #include "lockstep/report.h"
 #include "lockstep/view.h"
 
-typedef struct sweep {
+struct sweep {
 	lk_sweep_row *rows;
 	lk_predict_request *requests;
 	lk_error *refusals;
@@ -19,7 +19,7 @@ typedef struct sweep {
 	const char *html; /* of a sweep: one report of all of them */
 	struct timespec start;
 	bool progress;  /* something stands on the line of the terminal */
-} sweep;
+};
 
 /* ---- progress ---- */
 
@@ -31,21 +31,21 @@ static double seconds_since(const struct timespec *start) {
 
 /* A sweep that takes over a second says on a terminal how far it is. */
 static void show_progress(void *context, size_t done) {
-	sweep *s = context;
+	struct sweep *s = context;
 	double elapsed = seconds_since(&s->start);
 	if (s->count < 2 || elapsed < 1 || !isatty(STDERR_FILENO)) return;
 	s->progress = true;
 	fprintf(stderr, "\r%zu of %zu, %.0f s left \x1b[K", done, s->count, elapsed / (double)done * (double)(s->count - done));
 }
 
-static void clear_progress(sweep *s) {
+static void clear_progress(struct sweep *s) {
 	if (s->progress) fputs("\r\x1b[K", stderr);
 	s->progress = false;
 }
 
 /* ---- asking ---- */
 
-static bool make_room(sweep *s, size_t count) {
+static bool make_room(struct sweep *s, size_t count) {
 	s->rows = calloc(count, sizeof *s->rows);
 	s->requests = calloc(count, sizeof *s->requests);
 	s->refusals = calloc(count, sizeof *s->refusals);
@@ -54,7 +54,7 @@ static bool make_room(sweep *s, size_t count) {
 	return s->rows && s->requests && s->refusals && s->predictions;
 }
 
-static void free_sweep(sweep *s) {
+static void free_sweep(struct sweep *s) {
 	for (size_t i = 0; s->predictions && i < s->count; i++) lk_predict_free(s->predictions[i]);
 	free(s->rows);
 	free(s->requests);
@@ -62,7 +62,7 @@ static void free_sweep(sweep *s) {
 	free(s->predictions);
 }
 
-static lk_status fill_requests(sweep *s, lk_args *args, lk_error *err) {
+static lk_status fill_requests(struct sweep *s, lk_args *args, lk_error *err) {
 	for (size_t i = 0; i < s->count; i++) {
 		lk_predict_defaults(&s->requests[i]);
 		LK_TRY(lk_args_fill(args, i, &s->requests[i], err));
@@ -75,7 +75,7 @@ static lk_status fill_requests(sweep *s, lk_args *args, lk_error *err) {
 }
 
 /* A combination whose input is wrong becomes a row that says so; anything else ends the sweep. */
-static lk_status ask(sweep *s, lk_args *args, lk_error *err) {
+static lk_status ask(struct sweep *s, lk_args *args, lk_error *err) {
 	LK_TRY(fill_requests(s, args, err));
 	LK_TRY(lk_predict_many(s->requests, s->count, 0, s->predictions, s->refusals, show_progress, s, err));
 	if (s->count == 1 && !s->predictions[0]) return *err = s->refusals[0], err->status;
@@ -105,27 +105,27 @@ static lk_status check_outputs(const lk_predict_request *r, size_t count, bool t
 /* ---- asking together ---- */
 
 /* What a process says of a combination: its size, then the bytes; a refusal without bytes. */
-typedef struct packed {
+struct packed {
 	void *bytes;
 	size_t size;
-} packed;
+};
 
-typedef struct outcome {
+struct outcome {
 	size_t size;
 	lk_status status;
 	lk_error refusal;
-} outcome;
+};
 
-typedef struct together {
-	sweep *s;
-	packed *own;            /* [count] of this process */
-	outcome *outcomes;      /* [count] */
+struct together {
+	struct sweep *s;
+	struct packed *own;            /* [count] of this process */
+	struct outcome *outcomes;      /* [count] */
 	size_t most;            /* bytes of the largest */
-} together;
+};
 
 static lk_status ask_packed(void *context, size_t i, void *result, lk_error *err) {
-	together *t = context;
-	outcome *out = result;
+	struct together *t = context;
+	struct outcome *out = result;
 	lk_prediction *prediction = NULL;
 	memset(out, 0, sizeof *out);
 	out->status = lk_predict(&t->s->requests[i], &prediction, &out->refusal);
@@ -139,10 +139,10 @@ static lk_status ask_packed(void *context, size_t i, void *result, lk_error *err
 
 /* What was asked in a job before this one (--resume) is asked again: its bytes were not kept. */
 static lk_status send_packed(void *context, size_t i, void *result, lk_error *err) {
-	together *t = context;
+	struct together *t = context;
 	memset(result, 0, t->most);
 	if (!t->own[i].bytes && t->outcomes[i].status == LK_OK) {
-		outcome again;
+		struct outcome again;
 		LK_TRY(ask_packed(context, i, &again, err));
 		if (again.size > t->most) return lk_fail(err, LK_ERR_INTERNAL, "predict", "a prediction differs from the one before");
 	}
@@ -150,8 +150,8 @@ static lk_status send_packed(void *context, size_t i, void *result, lk_error *er
 	return LK_OK;
 }
 
-static lk_status take_packed(together *t, const outcome *outcomes, const char *bytes, lk_error *err) {
-	sweep *s = t->s;
+static lk_status take_packed(struct together *t, const struct outcome *outcomes, const char *bytes, lk_error *err) {
+	struct sweep *s = t->s;
 	for (size_t i = 0; i < s->count; i++) {
 		if (outcomes[i].status == LK_OK)
 			LK_TRY(lk_predict_unpack(bytes + i * t->most, outcomes[i].size, &s->predictions[i], err));
@@ -161,9 +161,9 @@ static lk_status take_packed(together *t, const outcome *outcomes, const char *b
 	return LK_OK;
 }
 
-static lk_status ask_together(sweep *s, lk_args *args, const lk_plan_team *team, lk_error *err) {
-	together t = {.s = s, .own = calloc(s->count, sizeof *t.own), .most = 1};
-	outcome *outcomes = t.outcomes = calloc(s->count, sizeof *outcomes);
+static lk_status ask_together(struct sweep *s, lk_args *args, const lk_plan_team *team, lk_error *err) {
+	struct together t = {.s = s, .own = calloc(s->count, sizeof *t.own), .most = 1};
+	struct outcome *outcomes = t.outcomes = calloc(s->count, sizeof *outcomes);
 	char *bytes = NULL;
 	lk_status status = t.own && outcomes ? LK_OK : lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
 	if (status == LK_OK) status = fill_requests(s, args, err);
@@ -180,7 +180,7 @@ static lk_status ask_together(sweep *s, lk_args *args, const lk_plan_team *team,
 	return status;
 }
 
-static lk_status ask_all(sweep *s, lk_args *args, const lk_plan_team *team, lk_error *err) {
+static lk_status ask_all(struct sweep *s, lk_args *args, const lk_plan_team *team, lk_error *err) {
 	size_t count;
 	lk_predict_request first;
 	LK_TRY(lk_args_combinations(args, &count, err));
@@ -196,7 +196,7 @@ static lk_status ask_all(sweep *s, lk_args *args, const lk_plan_team *team, lk_e
 /* ---- answering ---- */
 
 /* Every combination was refused: the reasons, each once, as far as a screen takes them. */
-static int all_refused(const sweep *s) {
+static int all_refused(const struct sweep *s) {
 	enum { REASONS = 10 };
 	size_t shown[REASONS], count = 0;
 	for (size_t i = 0; i < s->count && count < REASONS; i++) {
@@ -211,7 +211,7 @@ static int all_refused(const sweep *s) {
 	return CLI_WRONG;
 }
 
-static int answer(const sweep *s, lk_error *err) {
+static int answer(const struct sweep *s, lk_error *err) {
 	const lk_predict_request *r = &s->requests[0];
 	size_t refused = 0, fit = 0;
 	for (size_t i = 0; i < s->count; i++) {
@@ -227,7 +227,7 @@ static int answer(const sweep *s, lk_error *err) {
 }
 
 int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks) {
-	sweep s = {0};
+	struct sweep s = {0};
 	lk_error err = {0};
 	lk_status status = ask_all(&s, args, team, &err);
 	clear_progress(&s);

@@ -8,13 +8,13 @@
 #include "lockstep/report.h"
 
 /* A search that takes over half a second shows on a terminal how far it is. */
-typedef struct watch {
+struct watch {
 	struct timespec start;
 	bool shown;
-} watch;
+};
 
 static void show(void *context, int done, int all) {
-	watch *w = context;
+	struct watch *w = context;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if ((double)(now.tv_sec - w->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - w->start.tv_nsec) < 0.5) return;
@@ -27,7 +27,7 @@ static int run_rent(lk_args *args) {
 	lk_rent_request request;
 	lk_rent *rent = NULL;
 	lk_error err = {0};
-	watch w = {0};
+	struct watch w = {0};
 	clock_gettime(CLOCK_MONOTONIC, &w.start);
 	lk_rent_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);

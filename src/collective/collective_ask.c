@@ -15,7 +15,7 @@ enum { ROWS = 100000, ELEMENT = 4, NOTES = LK_COLLECTIVE_FLAGS + 4 };
 static const char *const library_names[] = {"NCCL", "MPI", "gloo"};
 
 /* Everything that an answer owns, and what it is made of. */
-typedef struct work {
+struct work {
 	lk_collective result; /* first: the result is the work */
 	lk_arena arena;
 	const lk_collective_request *request;
@@ -28,7 +28,7 @@ typedef struct work {
 	LK_VEC(lk_collective_row) rows;
 	const char *notes[NOTES];
 	int note_count;
-} work;
+};
 
 void lk_collective_defaults(lk_collective_request *request) {
 	memset(request, 0, sizeof *request);
@@ -36,14 +36,14 @@ void lk_collective_defaults(lk_collective_request *request) {
 
 void lk_collective_free(lk_collective *collective) {
 	if (!collective) return;
-	work *w = collective->memory_owner;
+	struct work *w = collective->memory_owner;
 	lk_vec_free(&w->rows);
 	lk_vec_free(&w->runs);
 	lk_arena_free(&w->arena);
 	free(w);
 }
 
-static lk_status add_note(work *w, const char *text, lk_error *err) {
+static lk_status add_note(struct work *w, const char *text, lk_error *err) {
 	if (!text) return lk_oom(err);
 	if (w->note_count < NOTES) w->notes[w->note_count++] = text;
 	return LK_OK;
@@ -51,7 +51,7 @@ static lk_status add_note(work *w, const char *text, lk_error *err) {
 
 /* ---- the log ---- */
 
-static lk_status read_log(work *w, lk_error *err) {
+static lk_status read_log(struct work *w, lk_error *err) {
 	lk_stream *in;
 	if (!w->request->log) return LK_OK;
 	LK_TRY(lk_stream_open(w->request->log, &in, err));
@@ -68,19 +68,19 @@ static lk_status read_log(work *w, lk_error *err) {
 	return LK_OK;
 }
 
-static const lk_nccl_run *log_of(const work *w) {
+static const lk_nccl_run *log_of(const struct work *w) {
 	return w->runs.count ? &w->runs.at[0] : NULL;
 }
 
 /* ---- who takes part ---- */
 
-static lk_status no_gpus(const work *w, lk_error *err) {
+static lk_status no_gpus(const struct work *w, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--gpus",
 			w->runs.count ? "the log does not say on how many GPUs it ran" : "the number of GPUs was not given");
 	return lk_hint(err, "give --gpus N");
 }
 
-static lk_status device_of(const work *w, const lk_device **out, lk_error *err) {
+static lk_status device_of(const struct work *w, const lk_device **out, lk_error *err) {
 	const lk_nccl_run *run = log_of(w);
 	if (w->request->gpu) return lk_device_lookup(w->request->gpu, out, err);
 	*out = run && *run->device ? lk_coll_device(run->device) : NULL;
@@ -91,7 +91,7 @@ static lk_status device_of(const work *w, const lk_device **out, lk_error *err) 
 	return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
 }
 
-static lk_status find_cluster(work *w, lk_error *err) {
+static lk_status find_cluster(struct work *w, lk_error *err) {
 	const lk_collective_request *r = w->request;
 	const lk_nccl_run *run = log_of(w);
 	int gpus = r->gpus ? r->gpus : run ? run->gpus : 0;
@@ -117,7 +117,7 @@ static double speed(const lk_node *node) {
 	return node->intra_rate + node->nics * node->nic_rate;
 }
 
-static void find_group(work *w) {
+static void find_group(struct work *w) {
 	lk_group_shape *g = &w->group;
 	lk_place last = lk_cluster_place(&w->cluster, g->ranks - 1);
 	g->nodes = last.node + 1;
@@ -130,7 +130,7 @@ static void find_group(work *w) {
 		if (speed(&w->cluster.node[i]) < speed(g->node)) g->node = &w->cluster.node[i];
 }
 
-static lk_status find_fabric(work *w, lk_error *err) {
+static lk_status find_fabric(struct work *w, lk_error *err) {
 	const char *name = w->request->fabric;
 	const lk_calibration_row *row = NULL;
 	if (w->request->calibration) LK_TRY(lk_calibration_use(w->request->calibration, err));
@@ -174,7 +174,7 @@ static lk_status read_size(const char *text, double otherwise, const char *where
 	return LK_OK;
 }
 
-static lk_status add_row(work *w, double bytes, double us, double busbw, lk_error *err) {
+static lk_status add_row(struct work *w, double bytes, double us, double busbw, lk_error *err) {
 	if (w->rows.count >= ROWS) return lk_fail(err, LK_ERR_INPUT, "--step", "more than %d sizes", ROWS);
 	if (!lk_push(&w->rows)) return lk_oom(err);
 	*lk_last(&w->rows) = (lk_collective_row){
@@ -192,7 +192,7 @@ static int by_bytes(const void *a, const void *b) {
 	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static lk_status rows_of_log(work *w, lk_error *err) {
+static lk_status rows_of_log(struct work *w, lk_error *err) {
 	for (size_t i = 0; i < w->runs.count; i++)
 		for (int p = 0; p < w->runs.at[i].count; p++) {
 			const lk_nccl_point *point = &w->runs.at[i].points[p];
@@ -202,7 +202,7 @@ static lk_status rows_of_log(work *w, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status rows_of_request(work *w, lk_error *err) {
+static lk_status rows_of_request(struct work *w, lk_error *err) {
 	const lk_collective_request *r = w->request;
 	double begin, end, step, factor = r->factor > 1 ? r->factor : 2;
 	LK_TRY(read_size(r->begin, 8, "--begin", &begin, err));
@@ -216,12 +216,12 @@ static lk_status rows_of_request(work *w, lk_error *err) {
 
 /* ---- predictions ---- */
 
-static double elements(const work *w, double bytes) {
+static double elements(const struct work *w, double bytes) {
 	bool parts = w->kind == LK_COLL_ALLGATHER || w->kind == LK_COLL_REDUCESCATTER || w->kind == LK_COLL_ALLTOALL;
 	return floor(bytes / ELEMENT / (parts ? w->group.ranks : 1));
 }
 
-static void predict(const work *w, lk_collective_row *row) {
+static void predict(const struct work *w, lk_collective_row *row) {
 	lk_coll_cost cost = {0};
 	if (w->request->library == LK_LIBRARY_NCCL) {
 		cost = lk_collective_cost(w->kind, &w->group, row->bytes);
@@ -243,7 +243,7 @@ static void predict(const work *w, lk_collective_row *row) {
 	row->ratio = row->us > 0 ? row->measured_us / row->us : NAN;
 }
 
-static lk_status fill(work *w, lk_error *err) {
+static lk_status fill(struct work *w, lk_error *err) {
 	lk_collective *out = &w->result;
 	double busbw = 0, off = 0;
 	for (size_t i = 0; i < w->rows.count; i++) {
@@ -261,7 +261,7 @@ static lk_status fill(work *w, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status find_kind(work *w, lk_error *err) {
+static lk_status find_kind(struct work *w, lk_error *err) {
 	const lk_nccl_run *run = log_of(w);
 	if (w->request->op > 0)
 		w->kind = (lk_coll_kind)(w->request->op - 1);
@@ -276,7 +276,7 @@ static lk_status find_kind(work *w, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status answer(work *w, lk_error *err) {
+static lk_status answer(struct work *w, lk_error *err) {
 	LK_TRY(read_log(w, err));
 	LK_TRY(find_kind(w, err));
 	LK_TRY(find_cluster(w, err));
@@ -294,7 +294,7 @@ static lk_status answer(work *w, lk_error *err) {
 
 lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out, lk_error *err) {
 	*out = NULL;
-	work *w = calloc(1, sizeof *w);
+	struct work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
 	w->result.memory_owner = w;
 	w->request = request;

@@ -13,18 +13,18 @@
 
 enum { MOST_RECORDINGS = 4096, FEW = 3, MANY = 6 }; /* steps in a row whose difference is the steady state */
 
-typedef struct compose_work {
+struct compose_work {
 	lk_composed result;
 	lk_composer c;
 	LK_VEC(lk_compose_class) classes;
 	LK_VEC(const char *) notes;
-} compose_work;
+};
 
 /* What a simulation of one graph gave. */
-typedef struct simulated {
+struct simulated {
 	double step_s, first_s;
 	size_t operations;
-} simulated;
+};
 
 /* ---- recordings ---- */
 
@@ -47,7 +47,7 @@ static lk_status look_at_device(lk_composer *c, const lk_posed_rank *rank) {
 	return lk_hint(c->err, "record --cuda events, which is the default, or --cuda cupti tells it");
 }
 
-static lk_status read_rank(compose_work *w, const char *path) {
+static lk_status read_rank(struct compose_work *w, const char *path) {
 	lk_composer *c = &w->c;
 	lk_posed_rank *rank = calloc(1, sizeof *rank);
 	if (!rank) return lk_oom(c->err);
@@ -67,7 +67,7 @@ static int by_rank(const void *a, const void *b) {
 	return x->step.rank != y->step.rank ? (x->step.rank < y->step.rank ? -1 : 1) : strcmp(x->path, y->path);
 }
 
-static lk_status check_alike(compose_work *w) {
+static lk_status check_alike(struct compose_work *w) {
 	lk_composer *c = &w->c;
 	const lk_posed_rank *first = c->recorded.at[0];
 	char one[4 * sizeof first->run.head.program], other[sizeof one];
@@ -88,7 +88,7 @@ static lk_status check_alike(compose_work *w) {
 	return LK_OK;
 }
 
-static lk_status read_folder(compose_work *w) {
+static lk_status read_folder(struct compose_work *w) {
 	const char *folder = w->c.request->folder;
 	DIR *dir = opendir(folder);
 	lk_status status = dir ? LK_OK : lk_fail(w->c.err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
@@ -111,13 +111,13 @@ static lk_status read_folder(compose_work *w) {
 
 /* ---- the cluster ---- */
 
-static lk_status note(compose_work *w, const char *text) {
+static lk_status note(struct compose_work *w, const char *text) {
 	if (!text || !lk_push(&w->notes)) return lk_oom(w->c.err);
 	*lk_last(&w->notes) = text;
 	return LK_OK;
 }
 
-static lk_status read_cluster(compose_work *w) {
+static lk_status read_cluster(struct compose_work *w) {
 	lk_composer *c = &w->c;
 	const lk_compose_request *r = c->request;
 	if (!r->cluster) {
@@ -154,7 +154,7 @@ static void repeat(lk_graph *graph, uint32_t times) {
 	for (size_t p = 0; p < graph->programs.count; p++) graph->programs.at[p].calls.at[0].repeat = times;
 }
 
-static lk_status run(compose_work *w, const lk_graph *graph, const uint32_t *record, uint32_t count, lk_sim_result *out) {
+static lk_status run(struct compose_work *w, const lk_graph *graph, const uint32_t *record, uint32_t count, lk_sim_result *out) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_costs costs;
 	lk_sim_options options = {.record = record, .record_count = count};
@@ -164,7 +164,7 @@ static lk_status run(compose_work *w, const lk_graph *graph, const uint32_t *rec
 	return status;
 }
 
-static lk_status time_of(compose_work *w, lk_graph *graph, uint32_t times, double *out) {
+static lk_status time_of(struct compose_work *w, lk_graph *graph, uint32_t times, double *out) {
 	lk_sim_result result;
 	repeat(graph, times);
 	LK_TRY(run(w, graph, NULL, 0, &result));
@@ -175,16 +175,16 @@ static lk_status time_of(compose_work *w, lk_graph *graph, uint32_t times, doubl
 
 /* ---- parts ---- */
 
-typedef struct timeline {
+struct timeline {
 	lk_intervals device, own, files, comm;
-} timeline;
+};
 
 /* A small message of MPI on its way. */
 static bool is_flight(const lk_graph *graph, uint32_t op) {
 	return strcmp(lk_intern_text(graph->names, graph->ops.name[op]), LK_COMPOSED_FLIGHT) == 0;
 }
 
-static bool put(timeline *t, const lk_graph *graph, const lk_sim_event *e) {
+static bool put(struct timeline *t, const lk_graph *graph, const lk_sim_event *e) {
 	unsigned kind = graph->ops.kind[e->op], stream = graph->ops.stream[e->op];
 	bool own = stream == LK_COMPOSED_OWN;
 	if (kind == LK_OP_WAIT || stream == LK_STREAM_HOST) return true;
@@ -206,9 +206,9 @@ static bool count_beside(lk_intervals *set, lk_intervals *before, double *second
 }
 
 /* Of the last step in a row, each moment counts once: for the device, else own work, files, moving data; the rest is waiting. */
-static lk_status sum_parts(compose_work *w, const lk_graph *graph, const lk_sim_result *result, uint32_t record, double step_s,
+static lk_status sum_parts(struct compose_work *w, const lk_graph *graph, const lk_sim_result *result, uint32_t record, double step_s,
                            lk_compose_parts *out) {
-	timeline t = {{0}, {0}, {0}, {0}};
+	struct timeline t = {{0}, {0}, {0}, {0}};
 	lk_intervals counted = {0};
 	bool fine = true;
 	for (size_t i = 0; fine && i < result->events.count; i++) {
@@ -225,7 +225,7 @@ static lk_status sum_parts(compose_work *w, const lk_graph *graph, const lk_sim_
 	return fine ? LK_OK : lk_oom(w->c.err);
 }
 
-static lk_status find_parts(compose_work *w, lk_graph *graph, double step_s) {
+static lk_status find_parts(struct compose_work *w, lk_graph *graph, double step_s) {
 	lk_sim_result result;
 	uint32_t count = (uint32_t)w->classes.count, *record = LK_ARRAY(&w->c.arena, uint32_t, count);
 	if (!record) return lk_oom(w->c.err);
@@ -248,7 +248,7 @@ static lk_status find_parts(compose_work *w, lk_graph *graph, double step_s) {
 /* ---- classes ---- */
 
 /* "0-7, 16": the ranks that recorded rank q stands in for. */
-static lk_status list_ranks(compose_work *w, uint32_t q, int *count, const char **out) {
+static lk_status list_ranks(struct compose_work *w, uint32_t q, int *count, const char **out) {
 	char text[1024] = "";
 	size_t length = 0;
 	const uint32_t *of = w->c.stand_in;
@@ -269,7 +269,7 @@ static lk_status list_ranks(compose_work *w, uint32_t q, int *count, const char 
 	return *out ? LK_OK : lk_oom(w->c.err);
 }
 
-static lk_status list_classes(compose_work *w) {
+static lk_status list_classes(struct compose_work *w) {
 	for (uint32_t q = 0; q < w->c.recorded.count; q++) {
 		const lk_posed_rank *rank = w->c.recorded.at[q];
 		const lk_posed_step *s = &rank->step;
@@ -297,7 +297,7 @@ static double part_of(double end, double of, bool low) {
 }
 
 /* The spread of whole steps, relative, mean over classes by their ranks. */
-static void spread(const compose_work *w, lk_compose_slower *low, lk_compose_slower *high) {
+static void spread(const struct compose_work *w, lk_compose_slower *low, lk_compose_slower *high) {
 	*low = *high = (lk_compose_slower){0, 0};
 	for (size_t i = 0; i < w->classes.count; i++) {
 		const lk_compose_class *k = &w->classes.at[i];
@@ -308,7 +308,7 @@ static void spread(const compose_work *w, lk_compose_slower *low, lk_compose_slo
 	}
 }
 
-static lk_status end_of_range(compose_work *w, int progress, lk_compose_slower slower, double *out) {
+static lk_status end_of_range(struct compose_work *w, int progress, lk_compose_slower slower, double *out) {
 	lk_graph *graph;
 	double few, many;
 	LK_TRY(lk_compose_graph(&w->c, progress, slower, &graph));
@@ -331,7 +331,7 @@ static bool begins_collectives(const lk_composer *c) {
 	return false;
 }
 
-static lk_status say_of_devices(compose_work *w) {
+static lk_status say_of_devices(struct compose_work *w) {
 	int untimed = 0;
 	for (size_t i = 0; i < w->classes.count; i++) untimed += w->classes.at[i].untimed;
 	LK_TRY(note(w, "work on streams takes as long as on the GPU that recorded, which had it to itself: what communication takes "
@@ -340,7 +340,7 @@ static lk_status say_of_devices(compose_work *w) {
 	return note(w, lk_arena_printf(&w->c.arena, "%d pieces of work on streams have no times and count as nothing", untimed));
 }
 
-static lk_status say(compose_work *w, const char *contention) {
+static lk_status say(struct compose_work *w, const char *contention) {
 	double beside = 0;
 	char text[32];
 	for (size_t i = 0; i < w->classes.count; i++) beside = fmax(beside, w->classes.at[i].beside_s);
@@ -361,7 +361,7 @@ static lk_status say(compose_work *w, const char *contention) {
 
 /* ---- all of it ---- */
 
-static lk_status predict(compose_work *w) {
+static lk_status predict(struct compose_work *w) {
 	lk_composer *c = &w->c;
 	lk_composed *x = &w->result;
 	lk_graph *graph;
@@ -388,7 +388,7 @@ static lk_status predict(compose_work *w) {
 	return say(w, why);
 }
 
-static lk_status compose(compose_work *w) {
+static lk_status compose(struct compose_work *w) {
 	lk_composer *c = &w->c;
 	lk_composed *x = &w->result;
 	char program[4 * sizeof c->recorded.at[0]->run.head.program];
@@ -408,7 +408,7 @@ static lk_status compose(compose_work *w) {
 }
 
 lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_error *err) {
-	compose_work *w = calloc(1, sizeof *w);
+	struct compose_work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
 	w->result.memory_owner = w;
 	w->c.request = request, w->c.err = err;
@@ -420,7 +420,7 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 
 void lk_compose_free(lk_composed *composed) {
 	if (!composed) return;
-	compose_work *w = composed->memory_owner;
+	struct compose_work *w = composed->memory_owner;
 	for (size_t i = 0; i < w->c.recorded.count; i++) free_rank(w->c.recorded.at[i]);
 	lk_vec_free(&w->c.recorded);
 	lk_vec_free(&w->c.divisions);

@@ -19,12 +19,12 @@ enum { LANE_SENDS, LANE_RECEIVES, LANE_COLLECTIVES, LANES };
 typedef lk_compose_builder builder;
 
 /* A call of a group of calls. */
-typedef struct together {
+struct together {
 	uint32_t item, team;
 	unsigned kind, lane;
 	double seconds;
 	uint64_t key[3];         /* its place in the order of all ranks */
-} together;
+};
 
 /* ---- streams ---- */
 
@@ -154,7 +154,7 @@ static void add_call(builder *b, const lk_posed_item *item, uint32_t i) {
 /* ---- NCCL ---- */
 
 /* What an item is for this rank; false: nothing, of a communicator of one, or to itself. */
-static lk_status resolve(builder *b, const lk_posed_item *item, together *out, bool *something) {
+static lk_status resolve(builder *b, const lk_posed_item *item, struct together *out, bool *something) {
 	const lk_job_member *m = &b->member[item->group];
 	bool sends = item->what == LK_WHAT_SEND;
 	uint32_t comm;
@@ -177,12 +177,12 @@ static lk_status resolve(builder *b, const lk_posed_item *item, together *out, b
 	return lk_compose_channel_team(b, comm, from, to, 0, &out->team);
 }
 
-static uint32_t add_nccl(builder *b, const lk_posed_step *step, const together *t, uint8_t stream, uint32_t join) {
+static uint32_t add_nccl(builder *b, const lk_posed_step *step, const struct together *t, uint8_t stream, uint32_t join) {
 	return lk_compose_add_comm(b, &step->items.at[t->item], t->kind, stream, join | LK_JOIN(LK_COMPOSED_OWN), t->team, t->seconds);
 }
 
 static lk_status add_alone(builder *b, const lk_posed_step *step, uint32_t i, int at) {
-	together t = {.item = i};
+	struct together t = {.item = i};
 	bool something;
 	LK_TRY(resolve(b, &step->items.at[i], &t, &something));
 	if (something) b->device.at[at].tail = add_nccl(b, step, &t, b->device.at[at].stream, 0);
@@ -190,13 +190,13 @@ static lk_status add_alone(builder *b, const lk_posed_step *step, uint32_t i, in
 }
 
 static int in_order(const void *a, const void *b) {
-	const together *x = a, *y = b;
+	const struct together *x = a, *y = b;
 	for (int i = 0; i < 3; i++)
 		if (x->key[i] != y->key[i]) return x->key[i] < y->key[i] ? -1 : 1;
 	return x->item < y->item ? -1 : x->item > y->item;
 }
 
-static lk_status list_group(builder *b, const lk_posed_step *step, uint32_t last, together *out, uint32_t *count) {
+static lk_status list_group(builder *b, const lk_posed_step *step, uint32_t last, struct together *out, uint32_t *count) {
 	uint32_t members = step->items.at[last].members, seen = 0;
 	*count = 0;
 	for (uint32_t i = last + 1; i-- > 0 && seen < members;) {
@@ -204,7 +204,7 @@ static lk_status list_group(builder *b, const lk_posed_step *step, uint32_t last
 		bool something;
 		if (item->device || item->part != LK_PART_ENQUEUE || item->last != last) continue;
 		seen++;
-		together t = {.item = i};
+		struct together t = {.item = i};
 		LK_TRY(resolve(b, item, &t, &something));
 		if (something) out[(*count)++] = t;
 	}
@@ -215,7 +215,7 @@ static lk_status list_group(builder *b, const lk_posed_step *step, uint32_t last
 /* Item `last` ends a group of calls. */
 static lk_status add_group(builder *b, const lk_posed_step *step, uint32_t last, int at) {
 	uint32_t members = step->items.at[last].members, count = 0, join = LK_JOIN(b->device.at[at].stream);
-	together *all = malloc(members * sizeof *all);
+	struct together *all = malloc(members * sizeof *all);
 	uint32_t *op = malloc(members * sizeof *op);
 	lk_status status = all && op ? list_group(b, step, last, all, &count) : lk_oom(b->err);
 	for (uint32_t i = 0; status == LK_OK && i < count; i++)

@@ -17,28 +17,28 @@
 #include "base/stats.h"
 
 /* What q does with one peer: all messages of one direction. */
-typedef struct edge {
+struct edge {
 	uint32_t group;
 	int32_t peer;            /* in the communicator */
 	bool sends;
 	bool around;             /* a shift: what goes to one side comes from the other, so that it may go around the end */
 	uint64_t what;           /* of sizes and tags, whatever their order */
-} edge;
+};
 
 /* What q does in one communicator with all its members. */
-typedef struct duty {
+struct duty {
 	uint32_t group;
 	uint64_t what;           /* in order */
-} duty;
+};
 
-typedef struct doings {
-	LK_VEC(edge) edges;
-	LK_VEC(duty) duties;
-} doings;
+struct doings {
+	LK_VEC(struct edge) edges;
+	LK_VEC(struct duty) duties;
+};
 
-typedef struct searcher {
+struct searcher {
 	lk_composer *c;
-	doings *doings;          /* [recorded] */
+	struct doings *doings;          /* [recorded] */
 	bool *fits;              /* [world * recorded] */
 	uint32_t count;          /* recorded */
 	/* answers about communicators in this round, by hash */
@@ -47,7 +47,7 @@ typedef struct searcher {
 		uint64_t what;
 		uint8_t known;       /* 1 all members can, 2 not */
 	} answer[1 << 14];
-} searcher;
+};
 
 /* ---- communicators ---- */
 
@@ -120,7 +120,7 @@ int32_t lk_compose_peer(const lk_composer *c, uint32_t recorded, uint32_t group,
 	return member->ranks[at];
 }
 
-static int32_t peer_of(const searcher *s, uint32_t q, const edge *e, const lk_job_member *member) {
+static int32_t peer_of(const struct searcher *s, uint32_t q, const struct edge *e, const lk_job_member *member) {
 	int32_t at = member->at + e->peer - s->c->recorded.at[q]->step.groups.at[e->group].own;
 	if (!e->around && (at < 0 || at >= member->size)) return -1;
 	return lk_compose_peer(s->c, q, e->group, member, e->peer);
@@ -128,21 +128,21 @@ static int32_t peer_of(const searcher *s, uint32_t q, const edge *e, const lk_jo
 
 /* ---- what recorded ranks do ---- */
 
-static lk_status add_message(searcher *s, doings *d, const lk_posed_item *item, int32_t peer, bool sends) {
+static lk_status add_message(struct searcher *s, struct doings *d, const lk_posed_item *item, int32_t peer, bool sends) {
 	uint64_t what = lk_hash64((uint64_t)item->bytes ^ lk_hash64((uint64_t)(uint32_t)item->tag));
 	if (peer == -2) return LK_OK; /* MPI_PROC_NULL */
 	for (size_t i = 0; i < d->edges.count; i++) {
-		edge *e = &d->edges.at[i];
+		struct edge *e = &d->edges.at[i];
 		if (e->group != item->group || e->peer != peer || e->sends != sends) continue;
 		e->what += what;
 		return LK_OK;
 	}
 	if (!lk_push(&d->edges)) return lk_oom(s->c->err);
-	*lk_last(&d->edges) = (edge){item->group, peer, sends, false, what};
+	*lk_last(&d->edges) = (struct edge){item->group, peer, sends, false, what};
 	return LK_OK;
 }
 
-static lk_status add_duty(searcher *s, doings *d, const lk_posed_item *item) {
+static lk_status add_duty(struct searcher *s, struct doings *d, const lk_posed_item *item) {
 	uint64_t what = lk_hash64((uint64_t)item->what << 32 | (uint32_t)item->peer);
 	for (size_t i = 0; i < d->duties.count; i++) {
 		if (d->duties.at[i].group != item->group) continue;
@@ -150,29 +150,29 @@ static lk_status add_duty(searcher *s, doings *d, const lk_posed_item *item) {
 		return LK_OK;
 	}
 	if (!lk_push(&d->duties)) return lk_oom(s->c->err);
-	*lk_last(&d->duties) = (duty){item->group, what};
+	*lk_last(&d->duties) = (struct duty){item->group, what};
 	return LK_OK;
 }
 
-static lk_status unknown_peer(searcher *s, uint32_t q) {
+static lk_status unknown_peer(struct searcher *s, uint32_t q) {
 	const lk_posed_rank *recorded = s->c->recorded.at[q];
 	lk_fail(s->c->err, LK_ERR_INPUT, recorded->path, "receives from MPI_ANY_SOURCE: from whom is not known to a process alone");
 	return lk_hint(s->c->err, "let the program name the sender; it cannot be composed otherwise");
 }
 
-static void find_shifts(searcher *s, uint32_t q) {
-	doings *d = &s->doings[q];
+static void find_shifts(struct searcher *s, uint32_t q) {
+	struct doings *d = &s->doings[q];
 	for (size_t i = 0; i < d->edges.count; i++) {
-		edge *e = &d->edges.at[i];
+		struct edge *e = &d->edges.at[i];
 		int32_t own = s->c->recorded.at[q]->step.groups.at[e->group].own;
 		for (size_t k = 0; k < d->edges.count; k++) {
-			const edge *other = &d->edges.at[k];
+			const struct edge *other = &d->edges.at[k];
 			e->around = e->around || (other->group == e->group && other->sends != e->sends && other->peer - own == own - e->peer);
 		}
 	}
 }
 
-static lk_status add_doings(searcher *s, uint32_t q) {
+static lk_status add_doings(struct searcher *s, uint32_t q) {
 	const lk_posed_step *step = &s->c->recorded.at[q]->step;
 	for (size_t i = 0; i < step->items.count; i++) {
 		const lk_posed_item *item = &step->items.at[i];
@@ -191,14 +191,14 @@ static lk_status add_doings(searcher *s, uint32_t q) {
 
 /* ---- what fits ---- */
 
-static bool *fit(const searcher *s, int32_t rank, uint32_t q) { return &s->fits[(size_t)rank * s->count + q]; }
+static bool *fit(const struct searcher *s, int32_t rank, uint32_t q) { return &s->fits[(size_t)rank * s->count + q]; }
 
 /* Whether q, standing in for `peer`, has the other end of an edge of `rank`. */
-static lk_status answers_as(searcher *s, int32_t peer, uint32_t q, int32_t rank, const edge *wanted, bool *out) {
-	const doings *d = &s->doings[q];
+static lk_status answers_as(struct searcher *s, int32_t peer, uint32_t q, int32_t rank, const struct edge *wanted, bool *out) {
+	const struct doings *d = &s->doings[q];
 	*out = false;
 	for (size_t i = 0; i < d->edges.count && !*out; i++) {
-		const edge *e = &d->edges.at[i];
+		const struct edge *e = &d->edges.at[i];
 		lk_job_member member;
 		if (e->sends == wanted->sends || e->what != wanted->what) continue;
 		LK_TRY(lk_compose_member(s->c, q, e->group, peer, &member));
@@ -208,7 +208,7 @@ static lk_status answers_as(searcher *s, int32_t peer, uint32_t q, int32_t rank,
 }
 
 /* Whether some stand-in of `peer` has it. */
-static lk_status answers(searcher *s, int32_t peer, int32_t rank, const edge *wanted, bool *out) {
+static lk_status answers(struct searcher *s, int32_t peer, int32_t rank, const struct edge *wanted, bool *out) {
 	*out = false;
 	for (uint32_t q = 0; q < s->count && !*out; q++)
 		if (*fit(s, peer, q)) LK_TRY(answers_as(s, peer, q, rank, wanted, out));
@@ -216,10 +216,10 @@ static lk_status answers(searcher *s, int32_t peer, int32_t rank, const edge *wa
 }
 
 /* Whether some stand-in of a rank does this in the communicator. */
-static lk_status takes_part(searcher *s, int32_t rank, const lk_job_member *comm, uint64_t what, bool *out) {
+static lk_status takes_part(struct searcher *s, int32_t rank, const lk_job_member *comm, uint64_t what, bool *out) {
 	*out = false;
 	for (uint32_t q = 0; q < s->count && !*out; q++) {
-		const doings *d = &s->doings[q];
+		const struct doings *d = &s->doings[q];
 		if (!*fit(s, rank, q)) continue;
 		for (size_t i = 0; i < d->duties.count && !*out; i++) {
 			lk_job_member own;
@@ -232,7 +232,7 @@ static lk_status takes_part(searcher *s, int32_t rank, const lk_job_member *comm
 	return LK_OK;
 }
 
-static lk_status all_take_part(searcher *s, const lk_job_member *comm, uint64_t what, bool *out) {
+static lk_status all_take_part(struct searcher *s, const lk_job_member *comm, uint64_t what, bool *out) {
 	size_t places = sizeof s->answer / sizeof *s->answer;
 	struct answer *known = &s->answer[lk_hash64((uint64_t)(uintptr_t)comm->ranks ^ what) % places];
 	if (known->known && known->ranks == comm->ranks && known->what == what) return *out = known->known == 1, LK_OK;
@@ -242,8 +242,8 @@ static lk_status all_take_part(searcher *s, const lk_job_member *comm, uint64_t 
 	return LK_OK;
 }
 
-static lk_status still_fits(searcher *s, int32_t rank, uint32_t q, bool *out) {
-	const doings *d = &s->doings[q];
+static lk_status still_fits(struct searcher *s, int32_t rank, uint32_t q, bool *out) {
+	const struct doings *d = &s->doings[q];
 	lk_job_member member;
 	*out = true;
 	for (size_t i = 0; i < d->edges.count && *out; i++) {
@@ -261,7 +261,7 @@ static lk_status still_fits(searcher *s, int32_t rank, uint32_t q, bool *out) {
 }
 
 /* The only one that fits; LK_NONE: there are more, or none. */
-static uint32_t only(const searcher *s, int32_t rank) {
+static uint32_t only(const struct searcher *s, int32_t rank) {
 	uint32_t found = LK_NONE, count = 0;
 	for (uint32_t q = 0; q < s->count; q++)
 		if (*fit(s, rank, q)) found = q, count++;
@@ -269,11 +269,11 @@ static uint32_t only(const searcher *s, int32_t rank) {
 }
 
 /* What a rank certainly does with its peers, they must do with it. */
-static lk_status press(searcher *s, int32_t rank, bool *changed) {
+static lk_status press(struct searcher *s, int32_t rank, bool *changed) {
 	uint32_t own = only(s, rank);
 	if (own == LK_NONE) return LK_OK;
 	for (size_t i = 0; i < s->doings[own].edges.count; i++) {
-		const edge *e = &s->doings[own].edges.at[i];
+		const struct edge *e = &s->doings[own].edges.at[i];
 		lk_job_member member;
 		LK_TRY(lk_compose_member(s->c, own, e->group, rank, &member));
 		int32_t peer = member.at < 0 ? -1 : peer_of(s, own, e, &member);
@@ -286,7 +286,7 @@ static lk_status press(searcher *s, int32_t rank, bool *changed) {
 	return LK_OK;
 }
 
-static lk_status leave_out(searcher *s) {
+static lk_status leave_out(struct searcher *s) {
 	for (bool changed = true; changed;) {
 		changed = false;
 		memset(s->answer, 0, sizeof s->answer);
@@ -305,7 +305,7 @@ static lk_status leave_out(searcher *s) {
 
 /* ---- the choice ---- */
 
-static uint32_t nearest(const searcher *s, int32_t rank) {
+static uint32_t nearest(const struct searcher *s, int32_t rank) {
 	uint32_t best = LK_NONE;
 	for (uint32_t q = 0; q < s->count; q++) {
 		if (!*fit(s, rank, q)) continue;
@@ -314,7 +314,7 @@ static uint32_t nearest(const searcher *s, int32_t rank) {
 	return best;
 }
 
-static lk_status nobody(const searcher *s, int32_t rank) {
+static lk_status nobody(const struct searcher *s, int32_t rank) {
 	bool recorded = false;
 	for (uint32_t q = 0; q < s->count; q++) recorded = recorded || s->c->recorded.at[q]->step.rank == rank;
 	lk_fail(s->c->err, LK_ERR_INPUT, s->c->request->folder,
@@ -323,7 +323,7 @@ static lk_status nobody(const searcher *s, int32_t rank) {
 	return lk_hint(s->c->err, recorded ? "record its peers too, with the same --world" : "record it too: --ranks ...,%d", rank);
 }
 
-static lk_status take_nearest(searcher *s) {
+static lk_status take_nearest(struct searcher *s) {
 	int32_t first = -1;
 	for (int32_t rank = s->c->world; rank-- > 0;) {
 		s->c->stand_in[rank] = nearest(s, rank);
@@ -333,12 +333,12 @@ static lk_status take_nearest(searcher *s) {
 }
 
 /* Whether the chosen ones have the other ends of all their messages. */
-static lk_status check_choice(searcher *s, bool *out) {
+static lk_status check_choice(struct searcher *s, bool *out) {
 	*out = true;
 	for (int32_t rank = 0; rank < s->c->world && *out; rank++) {
 		uint32_t own = s->c->stand_in[rank];
 		for (size_t i = 0; i < s->doings[own].edges.count && *out; i++) {
-			const edge *e = &s->doings[own].edges.at[i];
+			const struct edge *e = &s->doings[own].edges.at[i];
 			lk_job_member member;
 			LK_TRY(lk_compose_member(s->c, own, e->group, rank, &member));
 			int32_t peer = member.at < 0 ? -1 : peer_of(s, own, e, &member);
@@ -349,7 +349,7 @@ static lk_status check_choice(searcher *s, bool *out) {
 	return LK_OK;
 }
 
-static lk_status choose(searcher *s) {
+static lk_status choose(struct searcher *s) {
 	bool good;
 	s->c->stand_in = LK_ARRAY(&s->c->arena, uint32_t, s->c->world);
 	if (!s->c->stand_in) return lk_oom(s->c->err);
@@ -366,7 +366,7 @@ static lk_status choose(searcher *s) {
 	return LK_OK;
 }
 
-static lk_status search(searcher *s) {
+static lk_status search(struct searcher *s) {
 	LK_TRY(list_divisions(s->c));
 	for (uint32_t q = 0; q < s->count; q++) LK_TRY(add_doings(s, q));
 	for (int32_t rank = 0; rank < s->c->world; rank++) {
@@ -381,7 +381,7 @@ static lk_status search(searcher *s) {
 }
 
 lk_status lk_compose_stand_in(lk_composer *c) {
-	searcher *s = calloc(1, sizeof *s);
+	struct searcher *s = calloc(1, sizeof *s);
 	if (!s) return lk_oom(c->err);
 	s->c = c, s->count = (uint32_t)c->recorded.count;
 	s->doings = calloc(s->count + 1, sizeof *s->doings);

@@ -11,7 +11,7 @@
 
 enum { MOST_WORLD = 1 << 16, FEWEST_STEPS = 2, FIRST_OF_NCCL = 1 << 20, MOST_APART = 1 << 10 };
 
-typedef struct reader {
+struct reader {
 	const lk_recorded_run *run;
 	lk_posed_step *out;
 	lk_recorded_steps steps;
@@ -20,9 +20,9 @@ typedef struct reader {
 	lk_posed_device device;
 	uint32_t *item_of;       /* [calls of the run] its place among `call` */
 	lk_error *err;
-} reader;
+};
 
-static lk_status bad(const reader *r, const char *what, const char *hint) {
+static lk_status bad(const struct reader *r, const char *what, const char *hint) {
 	lk_fail(r->err, LK_ERR_INPUT, r->run->path, "%s", what);
 	return hint ? lk_hint(r->err, "%s", hint) : LK_ERR_INPUT;
 }
@@ -53,7 +53,7 @@ static bool same_ranks(const lk_posed_group *a, const lk_posed_group *b) {
 	return a->size == b->size && memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof *a->ranks) == 0;
 }
 
-static lk_status add_group(reader *r, const lk_recorded_name *name) {
+static lk_status add_group(struct reader *r, const lk_recorded_name *name) {
 	lk_posed_step *out = r->out;
 	if (name->size < 1 || name->size > out->world || !lk_push(&out->groups))
 		return name->size < 1 || name->size > out->world ? bad(r, "has a communicator of an impossible size", NULL) : lk_oom(r->err);
@@ -73,7 +73,7 @@ static lk_status add_group(reader *r, const lk_recorded_name *name) {
 	return LK_OK;
 }
 
-static lk_status add_groups(reader *r) {
+static lk_status add_groups(struct reader *r) {
 	for (size_t i = 0; i < r->run->groups.count; i++)
 		if (r->run->groups.at[i].key >> 32 == 0) LK_TRY(add_group(r, &r->run->groups.at[i]));
 	return LK_OK;
@@ -120,7 +120,7 @@ static size_t first_from(const lk_recorded_run *run, int64_t ns) {
 
 /* Puts call `i` among those of the step. What it put on a stream begins when it was called: the time in it is own work
  * before what follows. */
-static lk_status add_call(reader *r, uint32_t i, double *files, int64_t *since) {
+static lk_status add_call(struct reader *r, uint32_t i, double *files, int64_t *since) {
 	const lk_record_entry *record = &r->run->calls.at[i].record;
 	bool goes_on = record->kind == LK_RECORD_DEVICE_CALL && !lk_posed_device_waits(r->run, i);
 	int64_t until = goes_on ? record->start_ns : record->end_ns;
@@ -136,7 +136,7 @@ static lk_status add_call(reader *r, uint32_t i, double *files, int64_t *since) 
 }
 
 /* The calls of step `s`, and the own work and files before each. What comes behind the last call is the next step's. */
-static lk_status walk(reader *r, size_t s) {
+static lk_status walk(struct reader *r, size_t s) {
 	const lk_recorded_run *run = r->run;
 	int64_t from = r->steps.begin.at[s], to = r->steps.begin.at[s + 1], since = from;
 	double files = 0;
@@ -151,14 +151,14 @@ static lk_status walk(reader *r, size_t s) {
 }
 
 /* How many items before item `i` the call is that it waits for; 0 none of this step. */
-static uint64_t distance(const reader *r, size_t i) {
+static uint64_t distance(const struct reader *r, size_t i) {
 	uint32_t call = r->call.at[i], of = r->run->calls.at[call].done;
 	if (r->run->calls.at[call].record.kind == LK_RECORD_DEVICE_CALL) of = lk_posed_device_awaited(&r->device, r->run, call);
 	bool here = of != LK_NONE && of >= r->call.at[0] && of < call && r->item_of[of] < i && r->call.at[r->item_of[of]] == of;
 	return here ? i - r->item_of[of] : 0;
 }
 
-static uint64_t hash_of(const reader *r) {
+static uint64_t hash_of(const struct reader *r) {
 	uint64_t hash = r->call.count;
 	for (size_t i = 0; i < r->call.count; i++) {
 		const lk_record_entry *c = &r->run->calls.at[r->call.at[i]].record;
@@ -182,7 +182,7 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* The sequence that most steps have; 0 is that of none. */
-static lk_status find_usual(reader *r, uint64_t *hash, uint64_t *usual) {
+static lk_status find_usual(struct reader *r, uint64_t *hash, uint64_t *usual) {
 	size_t count = r->steps.begin.count - 1, most = 0, same = 0;
 	uint64_t *sorted = LK_ARRAY(&r->out->arena, uint64_t, count);
 	if (!sorted) return lk_oom(r->err);
@@ -200,7 +200,7 @@ static lk_status find_usual(reader *r, uint64_t *hash, uint64_t *usual) {
 	return LK_OK;
 }
 
-static lk_status add_comm_item(reader *r, size_t i, lk_posed_item *item) {
+static lk_status add_comm_item(struct reader *r, size_t i, lk_posed_item *item) {
 	const lk_record_entry *c = &r->run->calls.at[r->call.at[i]].record;
 	uint64_t back = distance(r, i);
 	bool done = c->comm.part == LK_PART_DONE, enqueued = c->comm.part == LK_PART_ENQUEUE;
@@ -214,7 +214,7 @@ static lk_status add_comm_item(reader *r, size_t i, lk_posed_item *item) {
 	return LK_OK;
 }
 
-static void add_device_item(reader *r, size_t i, lk_posed_item *item) {
+static void add_device_item(struct reader *r, size_t i, lk_posed_item *item) {
 	uint32_t call = r->call.at[i], awaited = lk_posed_device_awaited(&r->device, r->run, call);
 	const lk_record_entry *c = &r->run->calls.at[call].record;
 	uint64_t back = distance(r, i);
@@ -225,7 +225,7 @@ static void add_device_item(reader *r, size_t i, lk_posed_item *item) {
 }
 
 /* Calls of a group reach their stream together. */
-static void join_groups(reader *r) {
+static void join_groups(struct reader *r) {
 	for (size_t i = r->call.count; i-- > 0;) {
 		lk_posed_item *item = &r->out->items.at[i];
 		const lk_record_entry *c = &r->run->calls.at[r->call.at[i]].record;
@@ -246,7 +246,7 @@ static void join_groups(reader *r) {
 	}
 }
 
-static lk_status add_items(reader *r) {
+static lk_status add_items(struct reader *r) {
 	for (size_t i = 0; i < r->call.count; i++) {
 		if (!lk_push(&r->out->items)) return lk_oom(r->err);
 		bool device = r->run->calls.at[r->call.at[i]].record.kind == LK_RECORD_DEVICE_CALL;
@@ -260,19 +260,19 @@ static lk_status add_items(reader *r) {
 /* ---- times ---- */
 
 /* Of each item in every usual step: [item * count + step]. */
-typedef struct times {
+struct times {
 	size_t count;            /* usual steps */
 	double *own, *files, *work, *whole, *device; /* the last two of whole steps */
-} times;
+};
 
-static bool new_times(times *t, size_t items, size_t count) {
+static bool new_times(struct times *t, size_t items, size_t count) {
 	size_t room = items * count + 1;
-	*t = (times){count, calloc(room, sizeof(double)), calloc(room, sizeof(double)), calloc(room, sizeof(double)),
+	*t = (struct times){count, calloc(room, sizeof(double)), calloc(room, sizeof(double)), calloc(room, sizeof(double)),
 	             calloc(count + 1, sizeof(double)), calloc(count + 1, sizeof(double))};
 	return t->own && t->files && t->work && t->whole && t->device;
 }
 
-static void free_times(times *t) {
+static void free_times(struct times *t) {
 	free(t->own), free(t->files), free(t->work), free(t->whole), free(t->device);
 }
 
@@ -284,7 +284,7 @@ static double usual_work(double *work, size_t count) {
 	return known ? lk_median(work, known) : NAN;
 }
 
-static void take_item(lk_posed_step *out, size_t i, times *t) {
+static void take_item(lk_posed_step *out, size_t i, struct times *t) {
 	lk_posed_item *item = &out->items.at[i];
 	double *own = t->own + i * t->count;
 	item->own_ns = lk_median(own, t->count), item->files_ns = lk_median(t->files + i * t->count, t->count);
@@ -296,9 +296,9 @@ static void take_item(lk_posed_step *out, size_t i, times *t) {
 }
 
 /* Work before item `i`, and on its stream, in every usual step. */
-static lk_status take_times(reader *r, const uint64_t *hash, uint64_t usual) {
+static lk_status take_times(struct reader *r, const uint64_t *hash, uint64_t usual) {
 	size_t items = r->out->items.count, at = 0;
-	times t;
+	struct times t;
 	lk_status status = new_times(&t, items, r->out->steps - r->out->unlike) ? LK_OK : lk_oom(r->err);
 	for (size_t s = 0; status == LK_OK && s < r->out->steps; s++) {
 		if (hash[s] != usual) continue;
@@ -321,7 +321,7 @@ static lk_status take_times(reader *r, const uint64_t *hash, uint64_t usual) {
 }
 
 /* Own work of all steps, whatever they communicate, beyond so many usual ones. */
-static lk_status take_rest(reader *r) {
+static lk_status take_rest(struct reader *r) {
 	double all = 0;
 	for (size_t s = 0; s < r->out->steps; s++) {
 		LK_TRY(walk(r, s));
@@ -331,7 +331,7 @@ static lk_status take_rest(reader *r) {
 	return LK_OK;
 }
 
-static lk_status read_step(reader *r) {
+static lk_status read_step(struct reader *r) {
 	uint64_t usual = 0;
 	LK_TRY(add_groups(r));
 	LK_TRY(lk_posed_device_read(r->run, &r->device, r->err));
@@ -356,7 +356,7 @@ static lk_status read_step(reader *r) {
 }
 
 lk_status lk_posed_step_of(const lk_recorded_run *run, lk_posed_step *out, lk_error *err) {
-	reader r = {.run = run, .out = out, .err = err};
+	struct reader r = {.run = run, .out = out, .err = err};
 	*out = (lk_posed_step){.run = run, .rank = run->head.rank, .world = run->head.world};
 	if (run->head.mode != LK_RECORDED_AS_RANK) {
 		lk_fail(err, LK_ERR_INPUT, run->path, "was not recorded as a rank of a pretended world");

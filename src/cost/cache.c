@@ -10,7 +10,7 @@
 #include "base/vec.h"
 
 /* All that the families of cost.c read. */
-typedef struct op_key {
+struct op_key {
 	double m, n, k, batch, flops, bytes, window;
 	const lk_constants *constants;
 	const lk_node *node;
@@ -18,32 +18,32 @@ typedef struct op_key {
 	int64_t measured_ps;
 	double oversubscription;
 	uint8_t kind, dtype, flags, stream, graphs, compiled, eager, peers;
-} op_key;
+};
 
-typedef struct op_entry {
-	op_key key;
+struct op_entry {
+	struct op_key key;
 	lk_cost cost;
-} op_entry;
+};
 
 /* What decides where ranks lie, and what a site says besides. */
-typedef struct sites_key {
+struct sites_key {
 	lk_ranks ranks;
 	const lk_cluster *cluster;
 	const lk_constants *constants;
 	uint8_t graphs, compiled, eager;
-} sites_key;
+};
 
-typedef struct sites_entry {
-	sites_key key;
+struct sites_entry {
+	struct sites_key key;
 	lk_cost_sites *sites;
-} sites_entry;
+};
 
 struct lk_cost_cache {
 	lk_arena arena;
-	LK_VEC(op_entry) ops;
+	LK_VEC(struct op_entry) ops;
 	uint32_t *table; /* 1 + entry, by hash */
 	uint64_t mask;
-	LK_VEC(sites_entry) sites;
+	LK_VEC(struct sites_entry) sites;
 };
 
 enum { FIRST_SLOTS = 1 << 10 };
@@ -70,7 +70,7 @@ void lk_cost_cache_free(lk_cost_cache *cache) {
 /* ---- operations ---- */
 
 /* Word by word, without lk_hash64's rounds for each: the fields differ in many bits. */
-static uint64_t hash_of(const op_key *key) {
+static uint64_t hash_of(const struct op_key *key) {
 	uint64_t words[sizeof *key / sizeof(uint64_t)], h = 0;
 	_Static_assert(sizeof *key % sizeof(uint64_t) == 0, "keys are whole words");
 	memcpy(words, key, sizeof words);
@@ -78,7 +78,7 @@ static uint64_t hash_of(const op_key *key) {
 	return h;
 }
 
-static void fill_key(op_key *key, const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
+static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	const lk_ops *ops = &graph->ops;
 	memset(key, 0, sizeof *key);
 	key->m = ops->m[op], key->n = ops->n[op], key->k = ops->k[op], key->batch = ops->batch[op];
@@ -113,18 +113,18 @@ static bool grow(lk_cost_cache *cache) {
 
 lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	if (!cache || graph->traced) return lk_cost_op(graph, op, site);
-	op_key key;
+	struct op_key key;
 	fill_key(&key, graph, op, site);
 	uint64_t at = hash_of(&key) & cache->mask;
 	for (; cache->table[at]; at = (at + 1) & cache->mask) {
-		const op_entry *known = &cache->ops.at[cache->table[at] - 1];
+		const struct op_entry *known = &cache->ops.at[cache->table[at] - 1];
 		if (memcmp(&known->key, &key, sizeof key) == 0) return known->cost;
 	}
 	lk_cost cost = lk_cost_op(graph, op, site);
 	/* Where memory is out, or the next slot could not be found any more, nothing is remembered. */
 	if (cache->ops.count * 2 > cache->mask && !grow(cache)) return cost;
 	if (!lk_push(&cache->ops)) return cost;
-	*lk_last(&cache->ops) = (op_entry){key, cost};
+	*lk_last(&cache->ops) = (struct op_entry){key, cost};
 	for (at = hash_of(&key) & cache->mask; cache->table[at];) at = (at + 1) & cache->mask;
 	cache->table[at] = (uint32_t)cache->ops.count;
 	return cost;
@@ -132,8 +132,8 @@ lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op,
 
 /* ---- places ---- */
 
-static sites_key key_of(const lk_graph *graph, const lk_cluster *cluster, const lk_cost_options *options) {
-	sites_key key;
+static struct sites_key key_of(const lk_graph *graph, const lk_cluster *cluster, const lk_cost_options *options) {
+	struct sites_key key;
 	memset(&key, 0, sizeof key);
 	key.ranks = graph->ranks;
 	key.cluster = cluster;
@@ -144,7 +144,7 @@ static sites_key key_of(const lk_graph *graph, const lk_cluster *cluster, const 
 
 const lk_cost_sites *lk_cost_cache_sites(const lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
 										 const lk_cost_options *options) {
-	sites_key key = key_of(graph, cluster, options);
+	struct sites_key key = key_of(graph, cluster, options);
 	for (size_t i = cache->sites.count; i-- > 0;) /* a search asks for neighbours one after the other */
 		if (memcmp(&cache->sites.at[i].key, &key, sizeof key) == 0) return cache->sites.at[i].sites;
 	return NULL;
@@ -155,7 +155,7 @@ lk_cost_sites *lk_cost_cache_add_sites(lk_cost_cache *cache, const lk_graph *gra
 	lk_cost_sites *sites = LK_NEW(&cache->arena, lk_cost_sites);
 	if (!sites || !lk_push(&cache->sites)) return NULL;
 	*arena = &cache->arena;
-	sites_entry *entry = lk_last(&cache->sites);
+	struct sites_entry *entry = lk_last(&cache->sites);
 	entry->key = key_of(graph, cluster, options);
 	entry->sites = sites;
 	return sites;

@@ -60,19 +60,19 @@ static void share_link(const double *demand, int count, double *slow) {
 		if (demand[i] > share) slow[i] = fmax(slow[i], demand[i] / share);
 }
 
-typedef struct links {
+struct links {
 	double intra, nic;
-} links;
+};
 
-static links demand_of(const lk_cost *const *active, const bool *uses, int count) {
-	links sum = {0};
+static struct links demand_of(const lk_cost *const *active, const bool *uses, int count) {
+	struct links sum = {0};
 	for (int i = 0; i < count; i++)
 		if (uses[i]) sum.intra += active[i]->intra, sum.nic += active[i]->nic;
 	return sum;
 }
 
 /* Links asked for more than they have. */
-static void share_links(const lk_cost *const *active, const bool *uses, int count, links asked, double *slow) {
+static void share_links(const lk_cost *const *active, const bool *uses, int count, struct links asked, double *slow) {
 	double demand[LK_CONTENDERS];
 	for (int i = 0; asked.intra > 1 && i < count; i++) demand[i] = uses[i] ? active[i]->intra : 0;
 	if (asked.intra > 1) share_link(demand, count, slow);
@@ -86,7 +86,7 @@ static void share_in_turns(const lk_cost *const *active, const bool *communicate
 	bool uses[LK_CONTENDERS];
 	double with[LK_CONTENDERS];
 	for (int i = 0; i < count; i++) uses[i] = communicates[i] || i == folded, with[i] = slow[i];
-	links asked = demand_of(active, uses, count);
+	struct links asked = demand_of(active, uses, count);
 	if (asked.intra <= 1 && asked.nic <= 1) return;
 	with[folded] = 1;
 	share_links(active, uses, count, asked, with);
@@ -99,7 +99,7 @@ static void share_in_turns(const lk_cost *const *active, const bool *communicate
 
 void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count, double *rates) {
 	double taken = 0, memory = 0, slow[LK_CONTENDERS];
-	links asked = demand_of(active, communicates, count);
+	struct links asked = demand_of(active, communicates, count);
 	int folded = -1;
 	for (int i = 0; i < count; i++) {
 		if (communicates[i]) taken += active[i]->sm;

@@ -9,7 +9,7 @@
 enum { MOST_VARIANTS = 4096 };
 
 /* What makes two ranks' costs differ. */
-typedef struct lk_signature {
+struct lk_signature {
 	const lk_node *node;
 	struct {
 		int32_t nodes, per_node;
@@ -17,33 +17,33 @@ typedef struct lk_signature {
 	} group[LK_GROUPS];
 	bool peer_same_node[2];
 	uint32_t team_chain; /* first chain whose teams lie as this one's */
-} lk_signature;
+};
 
 /* Chains whose teams lie alike on nodes alike. */
-typedef struct lk_team_class {
+struct lk_team_class {
 	uint64_t key;
 	uint32_t chain; /* the first one */
-} lk_team_class;
+};
 
-typedef struct lk_table_builder {
+struct lk_table_builder {
 	const lk_graph *graph;
 	const lk_cluster *cluster;
 	const lk_cost_options *options;
 	uint32_t stage_step, chain_step; /* from a rank to its like on the next stage, of the next chain */
-	lk_signature *known;
+	struct lk_signature *known;
 	size_t count, capacity;
-	LK_VEC(lk_team_class) team_classes;
+	LK_VEC(struct lk_team_class) team_classes;
 	lk_group_shape *teams; /* of one variant */
 	int32_t *node_of; /* [world] */
 	uint8_t *kind_of; /* [world] node group, at most 255 kinds matter */
-} lk_table_builder;
+};
 
-static const lk_node *node_at(const lk_table_builder *t, uint32_t rank) {
+static const lk_node *node_at(const struct lk_table_builder *t, uint32_t rank) {
 	return &t->cluster->node[t->kind_of[rank]];
 }
 
 /* Places of all ranks, node by node: cheaper than asking for each rank. */
-static void place_ranks(lk_table_builder *t, uint32_t world) {
+static void place_ranks(struct lk_table_builder *t, uint32_t world) {
 	uint32_t rank = 0;
 	int32_t node = 0;
 	for (int g = 0; g < t->cluster->groups; g++)
@@ -59,12 +59,12 @@ static double speed(const lk_node *node) {
 	return node->intra_rate + node->nics * node->nic_rate;
 }
 
-static uint32_t rank_at(const lk_table_builder *t, uint32_t stage, uint32_t chain) {
+static uint32_t rank_at(const struct lk_table_builder *t, uint32_t stage, uint32_t chain) {
 	return stage * t->stage_step + chain * t->chain_step;
 }
 
 /* Members come in rank order, so those of one node stand together. */
-static void shape_of(const lk_table_builder *t, uint32_t first, uint32_t size, uint32_t stride, lk_signature *s,
+static void shape_of(const struct lk_table_builder *t, uint32_t first, uint32_t size, uint32_t stride, struct lk_signature *s,
 					 int kind) {
 	int32_t nodes = 0, run = 0, most = 0, last = -1;
 	const lk_node *slowest = node_at(t, first);
@@ -88,7 +88,7 @@ static uint32_t group_ranks(const lk_ranks *r, int kind) {
 }
 
 /* Only tiny messages, or a pair: all stages of this chain, first to last. */
-static void across_shape(const lk_table_builder *t, uint32_t chain, int kind, lk_signature *s) {
+static void across_shape(const struct lk_table_builder *t, uint32_t chain, int kind, struct lk_signature *s) {
 	const lk_ranks *r = &t->graph->ranks;
 	if (group_ranks(r, kind) <= 1) return;
 	bool ends = kind == LK_GROUP_EMBEDDING;
@@ -96,7 +96,7 @@ static void across_shape(const lk_table_builder *t, uint32_t chain, int kind, lk
 	shape_of(t, rank_at(t, 0, chain), ends ? 2 : r->stages, step, s, kind);
 }
 
-static void signature(const lk_table_builder *t, uint32_t stage, uint32_t chain, uint32_t team_chain, lk_signature *s) {
+static void signature(const struct lk_table_builder *t, uint32_t stage, uint32_t chain, uint32_t team_chain, struct lk_signature *s) {
 	const lk_ranks *r = &t->graph->ranks;
 	uint32_t rank = rank_at(t, stage, chain);
 	memset(s, 0, sizeof *s);
@@ -123,13 +123,13 @@ static lk_status too_many(lk_error *err) {
 	               MOST_VARIANTS);
 }
 
-static lk_status variant_of(lk_table_builder *t, const lk_signature *s, uint16_t *variant, lk_error *err) {
+static lk_status variant_of(struct lk_table_builder *t, const struct lk_signature *s, uint16_t *variant, lk_error *err) {
 	for (size_t i = t->count; i-- > 0;)
 		if (memcmp(&t->known[i], s, sizeof *s) == 0) return *variant = (uint16_t)i, LK_OK;
 	if (t->count == MOST_VARIANTS) return too_many(err);
 	if (t->count == t->capacity) {
 		size_t capacity = t->capacity ? t->capacity * 2 : 8;
-		lk_signature *grown = realloc(t->known, capacity * sizeof *grown);
+		struct lk_signature *grown = realloc(t->known, capacity * sizeof *grown);
 		if (!grown) return lk_oom(err);
 		t->known = grown, t->capacity = capacity;
 	}
@@ -144,13 +144,13 @@ static uint64_t mix(uint64_t key, uint64_t value) {
 	return lk_hash64(key ^ (value + 0x9e3779b97f4a7c15u));
 }
 
-static void mix_groups(const lk_table_builder *t, uint32_t stage, int kind, uint64_t *key) {
+static void mix_groups(const struct lk_table_builder *t, uint32_t stage, int kind, uint64_t *key) {
 	const lk_ranks *r = &t->graph->ranks;
 	uint32_t size = r->group[kind].size, stride = r->group[kind].stride;
 	if (size <= 1 || across_stages(kind)) return;
 	for (uint32_t block = 0; block + size * stride <= r->chains; block += size * stride)
 		for (uint32_t offset = 0; offset < stride; offset++) {
-			lk_signature s;
+			struct lk_signature s;
 			uint32_t first = block + offset;
 			shape_of(t, rank_at(t, stage, first), size, stride * t->chain_step, &s, kind);
 			uint64_t lies = (uint64_t)(uint32_t)s.group[kind].nodes << 32 | (uint32_t)s.group[kind].per_node;
@@ -160,18 +160,18 @@ static void mix_groups(const lk_table_builder *t, uint32_t stage, int kind, uint
 }
 
 /* Where the members of a team lie, as nodes and most ranks of a node; across chains, those of all chains. */
-typedef struct lk_lie {
+struct lk_lie {
 	int32_t nodes, per_node;
 	const lk_node *slowest;
-} lk_lie;
+};
 
-typedef struct lk_lie_count {
-	lk_lie lie;
+struct lk_lie_count {
+	struct lk_lie lie;
 	int32_t last, run;
 	uint32_t first_rank, last_rank, ranks;
-} lk_lie_count;
+};
 
-static void count_member(const lk_table_builder *t, uint32_t rank, lk_lie_count *c) {
+static void count_member(const struct lk_table_builder *t, uint32_t rank, struct lk_lie_count *c) {
 	const lk_node *node = node_at(t, rank);
 	if (!c->ranks++) c->first_rank = rank, c->lie.slowest = node, c->last = -1;
 	c->last_rank = rank;
@@ -181,7 +181,7 @@ static void count_member(const lk_table_builder *t, uint32_t rank, lk_lie_count 
 }
 
 /* Members that the graph does not hold go on as those that it holds begin: as far apart, one alone next to its like. */
-static void extend(uint32_t ranks, lk_lie_count *c) {
+static void extend(uint32_t ranks, struct lk_lie_count *c) {
 	uint32_t apart = c->ranks > 1 ? (c->last_rank - c->first_rank) / (c->ranks - 1) : 1;
 	uint32_t gpus = c->lie.slowest->gpus > 0 ? (uint32_t)c->lie.slowest->gpus : 1;
 	uint32_t per_node = apart < gpus ? gpus / (apart ? apart : 1) : 1;
@@ -190,8 +190,8 @@ static void extend(uint32_t ranks, lk_lie_count *c) {
 	c->lie.nodes = (int32_t)((ranks + per_node - 1) / per_node);
 }
 
-static lk_lie lie_of(const lk_table_builder *t, const lk_team *team, uint32_t chain) {
-	lk_lie_count c = {0};
+static struct lk_lie lie_of(const struct lk_table_builder *t, const lk_team *team, uint32_t chain) {
+	struct lk_lie_count c = {0};
 	const uint32_t *stages = t->graph->team_stages.at;
 	uint32_t members = team->end - team->begin, chains = team->across ? t->graph->ranks.chains : 1;
 	bool traced = t->graph->traced; /* in the order of ranks: chain by chain, or stage by stage */
@@ -199,13 +199,13 @@ static lk_lie lie_of(const lk_table_builder *t, const lk_team *team, uint32_t ch
 		uint32_t m = (uint32_t)(traced ? i % members : i / chains), k = (uint32_t)(traced ? i / members : i % chains);
 		count_member(t, rank_at(t, stages[team->begin + m], team->across ? k : chain), &c);
 	}
-	if (!c.ranks) c.lie = (lk_lie){1, 1, &t->cluster->node[0]};
+	if (!c.ranks) c.lie = (struct lk_lie){1, 1, &t->cluster->node[0]};
 	else if (team->ranks > c.ranks) extend(team->ranks, &c);
 	return c.lie;
 }
 
-static lk_group_shape team_shape(const lk_table_builder *t, const lk_team *team, uint32_t chain) {
-	lk_lie lie = lie_of(t, team, chain);
+static lk_group_shape team_shape(const struct lk_table_builder *t, const lk_team *team, uint32_t chain) {
+	struct lk_lie lie = lie_of(t, team, chain);
 	int sharing = lie.nodes > 1 ? lie.slowest->gpus / lie.per_node : 1;
 	return (lk_group_shape){
 		.node = lie.slowest,
@@ -218,13 +218,13 @@ static lk_group_shape team_shape(const lk_table_builder *t, const lk_team *team,
 }
 
 /* Adds to every chain's key how its teams lie, and finds the first chain of its class. */
-static lk_status classify_teams(lk_table_builder *t, uint64_t *key, uint32_t *team_chain, lk_error *err) {
+static lk_status classify_teams(struct lk_table_builder *t, uint64_t *key, uint32_t *team_chain, lk_error *err) {
 	const lk_graph *graph = t->graph;
 	for (uint32_t chain = 0; chain < graph->ranks.chains; chain++) {
 		uint64_t own = 0;
 		for (size_t i = 0; i < graph->teams.count; i++) {
 			if (graph->teams.at[i].across) continue; /* the same for all */
-			lk_lie lie = lie_of(t, &graph->teams.at[i], chain);
+			struct lk_lie lie = lie_of(t, &graph->teams.at[i], chain);
 			own = mix(mix(own, (uint64_t)(uint32_t)lie.nodes << 32 | (uint32_t)lie.per_node),
 			          (uint64_t)(lie.slowest - t->cluster->node));
 		}
@@ -233,7 +233,7 @@ static lk_status classify_teams(lk_table_builder *t, uint64_t *key, uint32_t *te
 		if (!known) {
 			if (t->team_classes.count == MOST_VARIANTS) return too_many(err);
 			if (!lk_push(&t->team_classes)) return lk_oom(err);
-			*lk_last(&t->team_classes) = (lk_team_class){own, chain};
+			*lk_last(&t->team_classes) = (struct lk_team_class){own, chain};
 			known = t->team_classes.count;
 		}
 		team_chain[chain] = t->team_classes.at[known - 1].chain;
@@ -243,10 +243,10 @@ static lk_status classify_teams(lk_table_builder *t, uint64_t *key, uint32_t *te
 }
 
 /* Groups across stages lie the same for all stages of a chain: looked at once. */
-static void chain_keys(const lk_table_builder *t, uint64_t *key) {
+static void chain_keys(const struct lk_table_builder *t, uint64_t *key) {
 	const int kinds[] = {LK_GROUP_PP, LK_GROUP_EMBEDDING, LK_GROUP_MODEL};
 	for (uint32_t chain = 0; chain < t->graph->ranks.chains; chain++) {
-		lk_signature s;
+		struct lk_signature s;
 		memset(&s, 0, sizeof s);
 		key[chain] = 0;
 		for (int i = 0; i < 3; i++) {
@@ -258,7 +258,7 @@ static void chain_keys(const lk_table_builder *t, uint64_t *key) {
 	}
 }
 
-static void stage_keys(const lk_table_builder *t, uint32_t stage, const uint64_t *across, uint64_t *key) {
+static void stage_keys(const struct lk_table_builder *t, uint32_t stage, const uint64_t *across, uint64_t *key) {
 	const lk_ranks *r = &t->graph->ranks;
 	uint32_t world = r->world;
 	for (uint32_t chain = 0; chain < r->chains; chain++) {
@@ -273,14 +273,14 @@ static void stage_keys(const lk_table_builder *t, uint32_t stage, const uint64_t
 }
 
 /* Nodes alike, and every stage begins at a node: all stages lie as the first does. */
-static bool stages_lie_alike(const lk_table_builder *t) {
+static bool stages_lie_alike(const struct lk_table_builder *t) {
 	const lk_ranks *r = &t->graph->ranks;
 	const lk_cluster *c = t->cluster;
 	int64_t gpus = c->node[0].gpus;
 	return !t->graph->traced && c->groups == 1 && gpus > 0 && r->chains % gpus == 0 && c->nodes[0] * gpus >= r->world;
 }
 
-static lk_status find_variants(lk_table_builder *t, uint16_t *variant, uint64_t *key, uint64_t *across,
+static lk_status find_variants(struct lk_table_builder *t, uint16_t *variant, uint64_t *key, uint64_t *across,
                                uint32_t *team_chain, lk_error *err) {
 	const lk_ranks *r = &t->graph->ranks;
 	chain_keys(t, across);
@@ -298,7 +298,7 @@ static lk_status find_variants(lk_table_builder *t, uint16_t *variant, uint64_t 
 				*out = *(out - t->chain_step);
 				continue;
 			}
-			lk_signature s;
+			struct lk_signature s;
 			signature(t, stage, chain, team_chain[chain], &s);
 			LK_TRY(variant_of(t, &s, out, err));
 		}
@@ -306,7 +306,7 @@ static lk_status find_variants(lk_table_builder *t, uint16_t *variant, uint64_t 
 	return LK_OK;
 }
 
-static lk_group_shape group_shape(const lk_table_builder *t, const lk_signature *s, int kind) {
+static lk_group_shape group_shape(const struct lk_table_builder *t, const struct lk_signature *s, int kind) {
 	int ranks = (int)group_ranks(&t->graph->ranks, kind);
 	int per_node = s->group[kind].per_node > 0 ? s->group[kind].per_node : 1;
 	const lk_node *node = s->group[kind].slowest ? s->group[kind].slowest : s->node;
@@ -322,7 +322,7 @@ static lk_group_shape group_shape(const lk_table_builder *t, const lk_signature 
 }
 
 /* `groups` is of LK_GROUPS. */
-static lk_cost_site site_of(const lk_table_builder *t, const lk_signature *s, lk_group_shape *groups) {
+static lk_cost_site site_of(const struct lk_table_builder *t, const struct lk_signature *s, lk_group_shape *groups) {
 	for (int kind = 0; kind < LK_GROUPS; kind++) groups[kind] = group_shape(t, s, kind);
 	return (lk_cost_site){
 		.constants = t->options->constants,
@@ -337,11 +337,11 @@ static lk_cost_site site_of(const lk_table_builder *t, const lk_signature *s, lk
 	};
 }
 
-static void cost_site(const lk_table_builder *t, const lk_cost_site *site, lk_cost *out) {
+static void cost_site(const struct lk_table_builder *t, const lk_cost_site *site, lk_cost *out) {
 	for (uint32_t op = 0; op < t->graph->ops.count; op++) out[op] = lk_cost_cached(t->options->cache, t->graph, op, site);
 }
 
-static void cost_variant(const lk_table_builder *t, const lk_signature *s, lk_cost *out) {
+static void cost_variant(const struct lk_table_builder *t, const struct lk_signature *s, lk_cost *out) {
 	lk_group_shape groups[LK_GROUPS];
 	for (size_t i = 0; i < t->graph->teams.count; i++) t->teams[i] = team_shape(t, &t->graph->teams.at[i], s->team_chain);
 	lk_cost_site site = site_of(t, s, groups);
@@ -349,7 +349,7 @@ static void cost_variant(const lk_table_builder *t, const lk_signature *s, lk_co
 }
 
 /* Kinds of places, and the place of each rank. */
-static lk_status find_places(lk_table_builder *t, lk_arena *arena, uint16_t **variant_of, lk_error *err) {
+static lk_status find_places(struct lk_table_builder *t, lk_arena *arena, uint16_t **variant_of, lk_error *err) {
 	const lk_ranks *r = &t->graph->ranks;
 	*variant_of = LK_ARRAY(arena, uint16_t, r->world);
 	if (!*variant_of) return lk_oom(err);
@@ -361,7 +361,7 @@ static lk_status find_places(lk_table_builder *t, lk_arena *arena, uint16_t **va
 	return find_variants(t, *variant_of, key, across, team_chain, err);
 }
 
-static lk_status build(lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_error *err) {
+static lk_status build(struct lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_error *err) {
 	LK_TRY(find_places(t, arena, &out->variant_of, err));
 	out->variants = (uint32_t)t->count;
 	out->ops = t->graph->ops.count;
@@ -372,11 +372,11 @@ static lk_status build(lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_e
 	return LK_OK;
 }
 
-static lk_status begin(lk_table_builder *t, const lk_graph *graph, const lk_cluster *cluster,
+static lk_status begin(struct lk_table_builder *t, const lk_graph *graph, const lk_cluster *cluster,
                        const lk_cost_options *options, lk_error *err) {
 	if (cluster->groups > 255) return lk_fail(err, LK_ERR_INPUT, "cluster", "more than 255 kinds of nodes");
 	uint32_t world = graph->ranks.world;
-	*t = (lk_table_builder){.graph = graph, .cluster = cluster, .options = options};
+	*t = (struct lk_table_builder){.graph = graph, .cluster = cluster, .options = options};
 	t->stage_step = graph->traced ? 1 : graph->ranks.chains;
 	t->chain_step = graph->traced ? graph->ranks.stages : 1;
 	t->node_of = malloc(world * sizeof *t->node_of);
@@ -384,7 +384,7 @@ static lk_status begin(lk_table_builder *t, const lk_graph *graph, const lk_clus
 	return t->node_of && t->kind_of ? LK_OK : lk_oom(err);
 }
 
-static void end(lk_table_builder *t) {
+static void end(struct lk_table_builder *t) {
 	free(t->node_of);
 	free(t->kind_of);
 	free(t->known);
@@ -392,7 +392,7 @@ static void end(lk_table_builder *t) {
 }
 
 /* Places as sites, in the cache's memory. */
-static lk_status keep_sites(lk_table_builder *t, lk_cost_cache *cache, const lk_cost_sites **out, lk_error *err) {
+static lk_status keep_sites(struct lk_table_builder *t, lk_cost_cache *cache, const lk_cost_sites **out, lk_error *err) {
 	lk_arena *arena, scratch = LK_ARENA_INIT;
 	uint16_t *variant_of;
 	lk_status status = find_places(t, &scratch, &variant_of, err);
@@ -423,7 +423,7 @@ lk_status lk_cost_sites_find(lk_cost_cache *cache, const lk_graph *graph, const 
                              const lk_cost_options *options, const lk_cost_sites **out, lk_error *err) {
 	*out = lk_cost_cache_sites(cache, graph, cluster, options);
 	if (*out && (*out)->count > 0) return LK_OK;
-	lk_table_builder t;
+	struct lk_table_builder t;
 	lk_status status = begin(&t, graph, cluster, options, err);
 	if (status == LK_OK) status = keep_sites(&t, cache, out, err);
 	end(&t);
@@ -434,7 +434,7 @@ lk_status lk_cost_sites_find(lk_cost_cache *cache, const lk_graph *graph, const 
 static lk_status build_cached(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster,
                               const lk_cost_options *options, lk_costs *out, lk_error *err) {
 	const lk_cost_sites *sites;
-	lk_table_builder t = {.graph = graph, .options = options};
+	struct lk_table_builder t = {.graph = graph, .options = options};
 	LK_TRY(lk_cost_sites_find(options->cache, graph, cluster, options, &sites, err));
 	out->variants = sites->count;
 	out->ops = graph->ops.count;
@@ -449,7 +449,7 @@ lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluste
 						 const lk_cost_options *options, lk_costs *out, lk_error *err) {
 	if (options->cache && graph->teams.count == 0 && !graph->traced)
 		return build_cached(arena, graph, cluster, options, out, err);
-	lk_table_builder t;
+	struct lk_table_builder t;
 	lk_status status = begin(&t, graph, cluster, options, err);
 	if (status == LK_OK) status = build(&t, arena, out, err);
 	end(&t);

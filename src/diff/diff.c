@@ -16,11 +16,11 @@
 #include "base/intern.h"
 #include "base/vec.h"
 
-typedef struct work {
+struct work {
 	lk_diff result;          /* first: the result is the work */
 	lk_arena arena;
 	lk_explanation *before, *after;
-} work;
+};
 
 const char *const lk_diff_tables[] = {"all", "categories", "kernels", NULL};
 
@@ -30,7 +30,7 @@ void lk_diff_defaults(lk_diff_request *request) {
 
 void lk_diff_free(lk_diff *diff) {
 	if (!diff) return;
-	work *w = diff->memory_owner;
+	struct work *w = diff->memory_owner;
 	lk_explain_free(w->before);
 	lk_explain_free(w->after);
 	lk_arena_free(&w->arena);
@@ -65,7 +65,7 @@ static bool differs(const lk_explanation *a, const lk_explanation *b) {
 	return off > lk_student_95(freedom) * sqrt(v);
 }
 
-static lk_status judge(work *w, lk_error *err) {
+static lk_status judge(struct work *w, lk_error *err) {
 	lk_diff *d = &w->result;
 	const lk_explanation *a = d->before, *b = d->after;
 	bool known = a->step_count > 1 && b->step_count > 1;
@@ -108,7 +108,7 @@ static int by_change(const void *a, const void *b) {
 	return strcmp(x->name, y->name);
 }
 
-static void finish_rows(const work *w, lk_diff_row *rows, size_t count) {
+static void finish_rows(const struct work *w, lk_diff_row *rows, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		rows[i].delta_s = rows[i].after_s - rows[i].before_s;
 		rows[i].share = rows[i].delta_s / w->result.before_s;
@@ -123,7 +123,7 @@ static double mean_of(const lk_explanation *x, size_t field) {
 	return sum / rank_steps(x);
 }
 
-static lk_status compare_categories(work *w, lk_error *err) {
+static lk_status compare_categories(struct work *w, lk_error *err) {
 	static const struct {
 		const char *name;
 		size_t field;
@@ -154,12 +154,12 @@ static lk_status compare_categories(work *w, lk_error *err) {
 }
 
 /* Rows by type and name; ids of the table count up from 1. */
-typedef struct rows_by_name {
+struct rows_by_name {
 	lk_intern *names;
 	LK_VEC(lk_diff_row) rows;
-} rows_by_name;
+};
 
-static lk_diff_row *row_of(rows_by_name *r, const lk_explain_kernel *k) {
+static lk_diff_row *row_of(struct rows_by_name *r, const lk_explain_kernel *k) {
 	char prefix[2] = {(char)('0' + k->type), '\0'};
 	size_t length = strlen(k->name) + 2;
 	char *key = malloc(length);
@@ -175,7 +175,7 @@ static lk_diff_row *row_of(rows_by_name *r, const lk_explain_kernel *k) {
 	return lk_last(&r->rows);
 }
 
-static lk_status add_kernels(rows_by_name *r, const lk_explanation *x, bool after, lk_error *err) {
+static lk_status add_kernels(struct rows_by_name *r, const lk_explanation *x, bool after, lk_error *err) {
 	double steps = rank_steps(x);
 	for (int i = 0; i < x->kernel_count; i++) {
 		const lk_explain_kernel *k = &x->kernel[i];
@@ -187,7 +187,7 @@ static lk_status add_kernels(rows_by_name *r, const lk_explanation *x, bool afte
 	return LK_OK;
 }
 
-static lk_status compare_kernels(work *w, rows_by_name *r, lk_error *err) {
+static lk_status compare_kernels(struct work *w, struct rows_by_name *r, lk_error *err) {
 	if (!r->names) return lk_oom(err);
 	LK_TRY(add_kernels(r, w->before, false, err));
 	LK_TRY(add_kernels(r, w->after, true, err));
@@ -206,10 +206,10 @@ static lk_status compare_kernels(work *w, rows_by_name *r, lk_error *err) {
 
 /* ---- the question ---- */
 
-static lk_status compare(work *w, lk_error *err) {
+static lk_status compare(struct work *w, lk_error *err) {
 	LK_TRY(judge(w, err));
 	LK_TRY(compare_categories(w, err));
-	rows_by_name rows = {.names = lk_intern_new()};
+	struct rows_by_name rows = {.names = lk_intern_new()};
 	lk_status status = compare_kernels(w, &rows, err);
 	lk_intern_free(rows.names);
 	lk_vec_free(&rows.rows);
@@ -217,7 +217,7 @@ static lk_status compare(work *w, lk_error *err) {
 }
 
 lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, lk_diff **out, lk_error *err) {
-	work *w = calloc(1, sizeof *w);
+	struct work *w = calloc(1, sizeof *w);
 	if (!w) {
 		lk_explain_free(before);
 		lk_explain_free(after);
@@ -247,7 +247,7 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 	LK_TRY(lk_diff_make(before, after, request->top, out, err));
 	static const char *const but[] = {"threads", "output", "table", "top", "file", NULL};
 	const char *const files[] = {request->before, request->after};
-	work *w = (*out)->memory_owner;
+	struct work *w = (*out)->memory_owner;
 	lk_diff_request usual;
 	lk_diff_defaults(&usual);
 	w->result.reproduce = lk_command(&w->arena, &(lk_question){

@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct place {
+struct place {
 	uint32_t rank, op;
-} place;
+};
 
-typedef struct walker {
+struct walker {
 	const lk_lifted *lifted;
 	uint32_t **before;   /* [rank][op] the operation before it on its stream; LK_NONE */
 	uint32_t **arrival;  /* [rank][event] the LAG of a communication event; LK_NONE */
 	lk_critical_chain *out;
-} walker;
+};
 
 const char *lk_critical_name(lk_critical_kind kind) {
 	static const char *const names[] = {
@@ -25,13 +25,13 @@ const char *lk_critical_name(lk_critical_kind kind) {
 	return names[kind];
 }
 
-static int64_t end_of(const walker *w, place p) {
+static int64_t end_of(const struct walker *w, struct place p) {
 	return lk_traces_time(w->lifted->traces, p.rank, w->lifted->rank[p.rank].ops.at[p.op].end_ns);
 }
 
 /* ---- what came before ---- */
 
-static lk_status index_rank(walker *w, uint32_t r, lk_error *err) {
+static lk_status index_rank(struct walker *w, uint32_t r, lk_error *err) {
 	const lk_lifted_rank *rank = &w->lifted->rank[r];
 	uint32_t last[LK_STREAMS];
 	w->before[r] = malloc((rank->ops.count + 1) * sizeof **w->before);
@@ -48,23 +48,23 @@ static lk_status index_rank(walker *w, uint32_t r, lk_error *err) {
 	return LK_OK;
 }
 
-static void later(const walker *w, place candidate, place *best) {
+static void later(const struct walker *w, struct place candidate, struct place *best) {
 	if (best->op == LK_NONE || end_of(w, candidate) > end_of(w, *best)) *best = candidate;
 }
 
-static place before(const walker *w, place at) {
+static struct place before(const struct walker *w, struct place at) {
 	const lk_lifted_rank *rank = &w->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];
-	place best = {at.rank, LK_NONE};
-	if (w->before[at.rank][at.op] != LK_NONE) later(w, (place){at.rank, w->before[at.rank][at.op]}, &best);
-	for (uint32_t d = op->dep_begin; d < op->dep_end; d++) later(w, (place){at.rank, rank->deps.at[d]}, &best);
+	struct place best = {at.rank, LK_NONE};
+	if (w->before[at.rank][at.op] != LK_NONE) later(w, (struct place){at.rank, w->before[at.rank][at.op]}, &best);
+	for (uint32_t d = op->dep_begin; d < op->dep_end; d++) later(w, (struct place){at.rank, rank->deps.at[d]}, &best);
 	if (op->what != LK_LIFTED_COMM || op->peers) return best;
 	const lk_traces *t = w->lifted->traces;
 	const lk_match *match = lk_traces_match(t, at.rank, op->event);
 	for (uint32_t m = match->begin; m < match->end; m++) {
 		const lk_match_member *member = &t->members.at[m];
 		uint32_t arrived = w->arrival[member->capture][member->event];
-		if (arrived != LK_NONE) later(w, (place){member->capture, arrived}, &best);
+		if (arrived != LK_NONE) later(w, (struct place){member->capture, arrived}, &best);
 	}
 	return best;
 }
@@ -78,7 +78,7 @@ static lk_critical_kind host_kind(const lk_host_piece *p) {
 	return p->term == LK_T1 ? LK_CRITICAL_BETWEEN : LK_CRITICAL_OPERATIONS;
 }
 
-static void account_host(walker *w, const lk_lifted_rank *rank, const lk_lifted_op *op, double ns) {
+static void account_host(struct walker *w, const lk_lifted_rank *rank, const lk_lifted_op *op, double ns) {
 	double sum = 0;
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++) sum += (double)rank->pieces.at[p].dur_ns;
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
@@ -86,7 +86,7 @@ static void account_host(walker *w, const lk_lifted_rank *rank, const lk_lifted_
 	if (!(sum > 0)) w->out->ns[LK_CRITICAL_OPERATIONS] += ns;
 }
 
-static void account(walker *w, place at, double ns) {
+static void account(struct walker *w, struct place at, double ns) {
 	const lk_lifted_rank *rank = &w->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];
 	double lag = (double)op->lag_ns < ns ? (double)op->lag_ns : ns;
@@ -107,15 +107,15 @@ static void account(walker *w, place at, double ns) {
 
 /* ---- the walk ---- */
 
-static lk_status walk(walker *w, lk_error *err) {
-	place at = {0, LK_NONE};
-	for (uint32_t r = 0; r < w->lifted->traces->count; r++) later(w, (place){r, w->lifted->rank[r].end}, &at);
+static lk_status walk(struct walker *w, lk_error *err) {
+	struct place at = {0, LK_NONE};
+	for (uint32_t r = 0; r < w->lifted->traces->count; r++) later(w, (struct place){r, w->lifted->rank[r].end}, &at);
 	int64_t until = end_of(w, at);
 	size_t most = 1;
 	for (uint32_t r = 0; r < w->lifted->traces->count; r++) most += w->lifted->rank[r].ops.count;
 	/* Ranks whose collectives came in different orders wait in a circle: no chain is longer than all operations. */
 	while (w->out->ops.count < most) {
-		place from = before(w, at);
+		struct place from = before(w, at);
 		const lk_lifted_rank *rank = &w->lifted->rank[at.rank];
 		int64_t start = from.op == LK_NONE ? lk_traces_time(w->lifted->traces, at.rank, rank->from_ns) : end_of(w, from);
 		/* Clocks are rounded: what came before may seem to end behind it. */
@@ -143,7 +143,7 @@ static void reverse(lk_critical_chain *chain) {
 lk_status lk_critical_find(const lk_lifted *lifted, lk_critical_chain *out, lk_error *err) {
 	uint32_t ranks = lifted->traces->count;
 	*out = (lk_critical_chain){0};
-	walker w = {.lifted = lifted, .out = out, .before = calloc(ranks, sizeof *w.before), .arrival = calloc(ranks, sizeof *w.arrival)};
+	struct walker w = {.lifted = lifted, .out = out, .before = calloc(ranks, sizeof *w.before), .arrival = calloc(ranks, sizeof *w.arrival)};
 	lk_status status = w.before && w.arrival ? LK_OK : lk_oom(err);
 	for (uint32_t r = 0; r < ranks && status == LK_OK; r++) status = index_rank(&w, r, err);
 	if (status == LK_OK) status = walk(&w, err);

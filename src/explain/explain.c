@@ -232,13 +232,13 @@ static lk_status check_rank(const lk_explain_work *w, int rank, lk_error *err) {
 	               w->rank[0].result.rank, w->count);
 }
 
-typedef struct rank_job {
+struct rank_job {
 	lk_explain_work *w;
 	const lk_explain_request *request;
-} rank_job;
+};
 
 static lk_status explain_rank(void *context, size_t r, lk_error *err) {
-	const rank_job *job = context;
+	const struct rank_job *job = context;
 	lk_rank_work *rank = &job->w->rank[r];
 	LK_TRY(lk_rank_explain(rank, job->w->traces, (uint32_t)r, job->request, err));
 	rank->shown = job->request->rank < 0 || rank->result.rank == job->request->rank;
@@ -259,7 +259,7 @@ static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_
 	w->rank = calloc(t->count + 1, sizeof *w->rank);
 	if (!w->rank) return lk_oom(err);
 	w->count = t->count;
-	rank_job job = {w, request};
+	struct rank_job job = {w, request};
 	LK_TRY(lk_parallel(t->count, request->threads, explain_rank, &job, err));
 	LK_TRY(check_rank(w, request->rank, err));
 	w->result.world = t->world;

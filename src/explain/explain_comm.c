@@ -96,17 +96,17 @@ lk_status lk_rank_comms(lk_rank_work *w, lk_error *err) {
 
 /* ---- of all ranks: by kind and group ---- */
 
-typedef struct comm_row {
+struct comm_row {
 	lk_explain_comm sum;
 	double bytes_known;
-} comm_row;
+};
 
-typedef struct identity {
+struct identity {
 	unsigned kind;
 	const char *group, *ranks;
 	int size;
 	double bytes;
-} identity;
+};
 
 static double message_bytes(const lk_comm_note *note) {
 	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
@@ -114,14 +114,14 @@ static double message_bytes(const lk_comm_note *note) {
 }
 
 /* By the match across ranks, else by what the kernel's arguments say, else by its name. */
-static identity identify(const lk_rank_work *w, uint32_t event) {
+static struct identity identify(const lk_rank_work *w, uint32_t event) {
 	const lk_capture *c = w->c;
 	const lk_comm_note *note = lk_capture_comm(c, event);
 	const lk_match *m = lk_traces_match(w->traces, w->index, event);
-	identity id = {.kind = LK_OP_COUNT, .group = "", .ranks = "", .bytes = NAN};
+	struct identity id = {.kind = LK_OP_COUNT, .group = "", .ranks = "", .bytes = NAN};
 	if (note) {
 		const char *text = lk_capture_text(c, note->group_text);
-		id = (identity){note->kind, *text ? text : lk_capture_text(c, note->group), lk_capture_text(c, note->ranks),
+		id = (struct identity){note->kind, *text ? text : lk_capture_text(c, note->group), lk_capture_text(c, note->ranks),
 						note->group_size, message_bytes(note)};
 	}
 	if (m) {
@@ -140,12 +140,12 @@ static identity identify(const lk_rank_work *w, uint32_t event) {
 }
 
 /* Rows by kind and group; ids of the intern table count up from 1. */
-typedef struct comm_sums {
+struct comm_sums {
 	lk_intern *names;
-	LK_VEC(comm_row) rows;
-} comm_sums;
+	LK_VEC(struct comm_row) rows;
+};
 
-static comm_row *row_of(comm_sums *sums, const identity *id, lk_arena *arena) {
+static struct comm_row *row_of(struct comm_sums *sums, const struct identity *id, lk_arena *arena) {
 	const char *kind = id->kind < LK_OP_COUNT ? lk_op_kind_name((lk_op_kind)id->kind) : "other";
 	char key[768];
 	snprintf(key, sizeof key, "%s of %s", kind, id->group);
@@ -158,7 +158,7 @@ static comm_row *row_of(comm_sums *sums, const identity *id, lk_arena *arena) {
 	return lk_last(&sums->rows);
 }
 
-static void add_to(comm_row *row, const lk_rank_work *w, const lk_rank_comm *comm, const identity *id) {
+static void add_to(struct comm_row *row, const lk_rank_work *w, const lk_rank_comm *comm, const struct identity *id) {
 	int64_t start = w->c->start_ns[comm->event], end = lk_event_end(w->c, comm->event);
 	lk_explain_comm *sum = &row->sum;
 	sum->count++;
@@ -193,7 +193,7 @@ static double bus_factor(const char *kind, int ranks) {
 }
 
 /* A row when all is counted. */
-static lk_explain_comm finish(const comm_row *row) {
+static lk_explain_comm finish(const struct comm_row *row) {
 	lk_explain_comm sum = row->sum;
 	if (row->bytes_known < (double)sum.count) sum.bytes = NAN;
 	int64_t ns = sum.matched == sum.count ? sum.transfer_ns : sum.kernel_ns;
@@ -201,17 +201,17 @@ static lk_explain_comm finish(const comm_row *row) {
 	return sum;
 }
 
-static lk_status add_rank(comm_sums *sums, const lk_rank_work *w, lk_arena *arena, lk_error *err) {
+static lk_status add_rank(struct comm_sums *sums, const lk_rank_work *w, lk_arena *arena, lk_error *err) {
 	for (size_t i = 0; i < w->comms.count; i++) {
-		identity id = identify(w, w->comms.at[i].event);
-		comm_row *row = row_of(sums, &id, arena);
+		struct identity id = identify(w, w->comms.at[i].event);
+		struct comm_row *row = row_of(sums, &id, arena);
 		if (!row) return lk_oom(err);
 		add_to(row, w, &w->comms.at[i], &id);
 	}
 	return LK_OK;
 }
 
-static lk_status sum_comms(lk_explain_work *w, comm_sums *sums, lk_error *err) {
+static lk_status sum_comms(lk_explain_work *w, struct comm_sums *sums, lk_error *err) {
 	if (!sums->names) return lk_oom(err);
 	for (uint32_t r = 0; r < w->count; r++)
 		if (w->rank[r].shown) LK_TRY(add_rank(sums, &w->rank[r], &w->arena, err));
@@ -272,7 +272,7 @@ static void count_waits(const lk_rank_work *w, lk_explain_straggler *rows) {
 }
 
 lk_status lk_explain_comms(lk_explain_work *w, lk_error *err) {
-	comm_sums sums = {.names = lk_intern_new()};
+	struct comm_sums sums = {.names = lk_intern_new()};
 	lk_status status = sum_comms(w, &sums, err);
 	lk_intern_free(sums.names);
 	lk_vec_free(&sums.rows);

@@ -46,10 +46,10 @@ static lk_status stream_gaps(lk_rank_work *w, const lk_lane *lane, lk_error *err
 /* ---- gaps of the device ---- */
 
 /* Time by name: of annotations and of operations. */
-typedef struct blame {
+struct blame {
 	int64_t *note, *op;
 	uint64_t gaps;
-} blame;
+};
 
 /* The outermost annotation and operation around a call. Steps and the loader say nothing that is not known. */
 void lk_rank_place(lk_rank_work *w, uint32_t call, uint32_t *note, uint32_t *op) {
@@ -63,7 +63,7 @@ void lk_rank_place(lk_rank_work *w, uint32_t call, uint32_t *note, uint32_t *op)
 	if (!*op) *op = c->name[call];
 }
 
-static void blame_add(lk_rank_work *w, blame *b, uint32_t call, int64_t ns) {
+static void blame_add(lk_rank_work *w, struct blame *b, uint32_t call, int64_t ns) {
 	uint32_t note, op;
 	lk_rank_place(w, call, &note, &op);
 	b->gaps++;
@@ -82,19 +82,19 @@ static lk_rank_places worst_places(const int64_t *ns, size_t names) {
 	return out;
 }
 
-static lk_rank_blame summary(const blame *b, size_t names) {
+static lk_rank_blame summary(const struct blame *b, size_t names) {
 	return (lk_rank_blame){b->gaps, worst_places(b->note, names), worst_places(b->op, names)};
 }
 
 /* The wait that the host was in at a moment; moments ascend. Waits do not nest, but threads have one each: the one that
  * lasts longest counts. */
-typedef struct waiting {
+struct waiting {
 	size_t next;
 	uint32_t call;
 	int64_t end;
-} waiting;
+};
 
-static uint32_t waiting_at(const lk_rank_work *w, waiting *at, int64_t moment) {
+static uint32_t waiting_at(const lk_rank_work *w, struct waiting *at, int64_t moment) {
 	for (; at->next < w->waits.count; at->next++) {
 		uint32_t call = w->waits.at[at->next].item;
 		if (w->c->start_ns[call] >= moment) break;
@@ -104,8 +104,8 @@ static uint32_t waiting_at(const lk_rank_work *w, waiting *at, int64_t moment) {
 }
 
 /* `next` is the work that ends the gap, `wait` the call in which the host waited when it began; LK_NONE. */
-static bool explain_gap(lk_rank_work *w, const lk_interval *gap, uint32_t next, uint32_t wait, blame *late,
-						blame *sync) {
+static bool explain_gap(lk_rank_work *w, const lk_interval *gap, uint32_t next, uint32_t wait, struct blame *late,
+						struct blame *sync) {
 	lk_explain_rank *r = &w->result;
 	uint32_t launch = next == LK_NONE ? LK_NONE : w->c->launch[next];
 	bool host = launch != LK_NONE ? w->c->start_ns[launch] > gap->start : next == LK_NONE;
@@ -124,8 +124,8 @@ static bool explain_gap(lk_rank_work *w, const lk_interval *gap, uint32_t next, 
 	return lk_stretch_add(w, waited ? LK_STRETCH_SYNC : LK_STRETCH_LAUNCH, gap, rest, call);
 }
 
-static bool device_gaps(lk_rank_work *w, blame *late, blame *sync) {
-	waiting at = {.call = LK_NONE, .end = INT64_MIN};
+static bool device_gaps(lk_rank_work *w, struct blame *late, struct blame *sync) {
+	struct waiting at = {.call = LK_NONE, .end = INT64_MIN};
 	size_t next = 0;
 	for (size_t g = 0; g < w->idle.set.count; g++) {
 		const lk_interval *gap = &w->idle.set.at[g];
@@ -142,7 +142,7 @@ lk_status lk_rank_gaps(lk_rank_work *w, lk_error *err) {
 	size_t names = (size_t)lk_intern_count(w->c->names) + 1;
 	int64_t *counters = calloc(names * 4, sizeof *counters);
 	if (!counters) return lk_oom(err);
-	blame late = {counters, counters + names, 0}, sync = {counters + 2 * names, counters + 3 * names, 0};
+	struct blame late = {counters, counters + names, 0}, sync = {counters + 2 * names, counters + 3 * names, 0};
 	bool good = true;
 	if (w->device.count) good = device_gaps(w, &late, &sync);
 	else w->result.idle_other_ns = w->result.idle_ns;

@@ -53,18 +53,18 @@ lk_status lk_rank_durations(lk_rank_work *w, lk_error *err) {
 /* ---- all ranks ---- */
 
 /* The durations of a name on one rank: `count` from `first` in that rank's list. */
-typedef struct run {
+struct run {
 	uint32_t rank;
 	size_t first, count;
-} run;
+};
 
-typedef struct joined {
+struct joined {
 	lk_intern *names;        /* of kernels, of the run */
 	lk_timed_list runs_by_name; /* key: name; item: index in runs */
-	LK_VEC(run) runs;
+	LK_VEC(struct run) runs;
 	lk_timed_list durations; /* of one name */
 	LK_VEC(lk_explain_kernel) rows;
-} joined;
+};
 
 static int type_of(lk_rank_work *w, uint32_t event) {
 	const lk_capture *c = w->c;
@@ -74,30 +74,30 @@ static int type_of(lk_rank_work *w, uint32_t event) {
 	return comm ? LK_WORK_COMMUNICATION : LK_WORK_COMPUTATION;
 }
 
-static lk_status add_runs(joined *j, const lk_rank_work *w, uint32_t rank, lk_error *err) {
+static lk_status add_runs(struct joined *j, const lk_rank_work *w, uint32_t rank, lk_error *err) {
 	const lk_timed_list *d = &w->durations;
 	for (size_t first = 0, end; first < d->count; first = end) {
 		uint32_t name = w->c->name[d->at[first].item];
 		for (end = first; end < d->count && w->c->name[d->at[end].item] == name;) end++;
 		uint32_t id = lk_intern_id(j->names, lk_capture_text(w->c, name));
 		if (id == UINT32_MAX || !lk_push(&j->runs)) return lk_oom(err);
-		*lk_last(&j->runs) = (run){rank, first, end - first};
+		*lk_last(&j->runs) = (struct run){rank, first, end - first};
 		if (!add(&j->runs_by_name, id, (uint32_t)j->runs.count - 1)) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
-static lk_status add_row(joined *j, lk_explain_work *w, size_t first, size_t end, lk_error *err) {
+static lk_status add_row(struct joined *j, lk_explain_work *w, size_t first, size_t end, lk_error *err) {
 	j->durations.count = 0;
 	for (size_t i = first; i < end; i++) {
-		const run *r = &j->runs.at[j->runs_by_name.at[i].item];
+		const struct run *r = &j->runs.at[j->runs_by_name.at[i].item];
 		if (!lk_reserve(&j->durations, r->count)) return lk_oom(err);
 		memcpy(j->durations.at + j->durations.count, w->rank[r->rank].durations.at + r->first,
 			   r->count * sizeof(lk_timed));
 		j->durations.count += r->count;
 	}
 	if (!lk_timed_sort(j->durations.at, j->durations.count) || !lk_push(&j->rows)) return lk_oom(err);
-	const run *r = &j->runs.at[j->runs_by_name.at[first].item];
+	const struct run *r = &j->runs.at[j->runs_by_name.at[first].item];
 	lk_explain_kernel *row = lk_last(&j->rows);
 	row->name = lk_arena_strdup(&w->arena, lk_intern_text(j->names, (uint32_t)j->runs_by_name.at[first].key));
 	row->type = type_of(&w->rank[r->rank], w->rank[r->rank].durations.at[r->first].item);
@@ -111,7 +111,7 @@ static int by_total(const void *a, const void *b) {
 	return strcmp(x->name, y->name);
 }
 
-static lk_status take_rows(joined *j, lk_explain_work *w, lk_error *err) {
+static lk_status take_rows(struct joined *j, lk_explain_work *w, lk_error *err) {
 	double sum = 0;
 	lk_explain_kernel *out = LK_ARRAY(&w->arena, lk_explain_kernel, j->rows.count);
 	if (!out) return lk_oom(err);
@@ -126,7 +126,7 @@ static lk_status take_rows(joined *j, lk_explain_work *w, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status join(joined *j, lk_explain_work *w, lk_error *err) {
+static lk_status join(struct joined *j, lk_explain_work *w, lk_error *err) {
 	if (!j->names) return lk_oom(err);
 	for (uint32_t r = 0; r < w->count; r++)
 		if (w->rank[r].shown) LK_TRY(add_runs(j, &w->rank[r], r, err));
@@ -140,7 +140,7 @@ static lk_status join(joined *j, lk_explain_work *w, lk_error *err) {
 }
 
 lk_status lk_explain_kernels(lk_explain_work *w, lk_error *err) {
-	joined j = {.names = lk_intern_new()};
+	struct joined j = {.names = lk_intern_new()};
 	lk_status status = join(&j, w, err);
 	lk_intern_free(j.names);
 	lk_vec_free(&j.runs_by_name);

@@ -8,13 +8,13 @@
 enum { QUEUE_FULL = 1024 };
 
 /* How long the queue had each length; the last bin holds all that is full. */
-typedef struct queue {
+struct queue {
 	int64_t time[QUEUE_FULL + 1];
 	int64_t length, min, max, since;
 	bool begun;
-} queue;
+};
 
-static void spend(const lk_rank_work *w, queue *q, int64_t moment) {
+static void spend(const lk_rank_work *w, struct queue *q, int64_t moment) {
 	if (q->begun) {
 		int64_t inside = lk_times_between(&w->windows, q->since, moment);
 		if (inside > 0) {
@@ -27,7 +27,7 @@ static void spend(const lk_rank_work *w, queue *q, int64_t moment) {
 	q->since = moment;
 }
 
-static int64_t at_share(const queue *q, int64_t span, double share) {
+static int64_t at_share(const struct queue *q, int64_t span, double share) {
 	double want = share * (double)span, sum = 0;
 	for (int i = 0; i <= QUEUE_FULL; i++) {
 		sum += (double)q->time[i];
@@ -36,7 +36,7 @@ static int64_t at_share(const queue *q, int64_t span, double share) {
 	return 0;
 }
 
-static lk_explain_queue summary(const queue *q) {
+static lk_explain_queue summary(const struct queue *q) {
 	lk_explain_queue row = {.min = q->min == INT64_MAX ? 0 : q->min, .max = q->max, .full_ns = q->time[QUEUE_FULL]};
 	double sum = 0;
 	for (int i = 0; i <= QUEUE_FULL; i++) {
@@ -50,7 +50,7 @@ static lk_explain_queue summary(const queue *q) {
 }
 
 /* Launch calls of a stream up, begins of its kernels down, merged by time. */
-static void walk(const lk_rank_work *w, const lk_timed *launch, const lk_timed *begin, size_t count, queue *q) {
+static void walk(const lk_rank_work *w, const lk_timed *launch, const lk_timed *begin, size_t count, struct queue *q) {
 	for (size_t up = 0, down = 0; down < count;) {
 		bool launched = up < count && launch[up].key <= begin[down].key;
 		spend(w, q, (int64_t)(launched ? launch[up].key : begin[down].key));
@@ -82,7 +82,7 @@ static lk_status stream_queue(lk_rank_work *w, const lk_lane *lane, lk_timed_lis
                               lk_error *err) {
 	LK_TRY(launched_work(w, lane, launches, begins, err));
 	if (!begins->count) return LK_OK;
-	queue *q = calloc(1, sizeof *q);
+	struct queue *q = calloc(1, sizeof *q);
 	if (!q) return lk_oom(err);
 	q->min = INT64_MAX;
 	walk(w, launches->at, begins->at, begins->count, q);

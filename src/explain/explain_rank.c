@@ -73,11 +73,11 @@ static lk_status collect_host(lk_rank_work *w, lk_error *err) {
 
 /* ---- sets ---- */
 
-typedef struct unions {
+struct unions {
 	lk_intervals busy, compute, communication, memory;
-} unions;
+};
 
-static bool gather(lk_rank_work *w, unions *u) {
+static bool gather(lk_rank_work *w, struct unions *u) {
 	const lk_capture *c = w->c;
 	for (size_t i = 0; i < w->device.count; i++) {
 		uint32_t event = w->device.at[i].item;
@@ -99,7 +99,7 @@ static bool without(lk_times *out, const lk_intervals *a, const lk_times *b) {
 	return lk_intervals_minus(a, &b->set, &out->set) && lk_times_index(out);
 }
 
-static bool make_sets(lk_rank_work *w, unions *u) {
+static bool make_sets(lk_rank_work *w, struct unions *u) {
 	lk_intervals bare = {0};
 	bool good =
 		gather(w, u) && within(&w->busy, &u->busy, &w->windows) && within(&w->compute, &u->compute, &w->windows) &&
@@ -112,7 +112,7 @@ static bool make_sets(lk_rank_work *w, unions *u) {
 }
 
 static lk_status sets_of(lk_rank_work *w, lk_error *err) {
-	unions u = {0};
+	struct unions u = {0};
 	bool good = make_sets(w, &u);
 	lk_vec_free(&u.busy);
 	lk_vec_free(&u.compute);

@@ -18,22 +18,22 @@ enum { SCALARS = 64, MOST_ROWS = 256 };
 
 /* ---- adding up ---- */
 
-typedef struct shaped_row {
+struct shaped_row {
 	lk_explain_shaped sum;
 	lk_dtype format;
 	double longest_ns;  /* of one kernel */
 	const lk_capture *c;
 	uint32_t operation, kernel; /* events of it */
-} shaped_row;
+};
 
-typedef struct shaped_sums {
+struct shaped_sums {
 	lk_intern *names;   /* ids count up from 1, as the rows do */
-	LK_VEC(shaped_row) rows;
+	LK_VEC(struct shaped_row) rows;
 	double known_ns, all_ns;
-} shaped_sums;
+};
 
 /* The row of an operation's name, shapes and types. */
-static shaped_row *row_of(shaped_sums *s, const lk_capture *c, uint32_t op) {
+static struct shaped_row *row_of(struct shaped_sums *s, const lk_capture *c, uint32_t op) {
 	char *key = NULL;
 	int length = asprintf(&key, "%s\n%s\n%s\n%s", lk_capture_text(c, c->name[op]), lk_capture_text(c, c->shape[op]),
 	                      lk_capture_text(c, c->types[op]), lk_capture_text(c, c->outputs[op]));
@@ -44,16 +44,16 @@ static shaped_row *row_of(shaped_sums *s, const lk_capture *c, uint32_t op) {
 	if (id <= s->rows.count) return &s->rows.at[id - 1];
 	if (!lk_push(&s->rows)) return NULL;
 	lk_op asked = {0};
-	shaped_row *row = lk_last(&s->rows);
+	struct shaped_row *row = lk_last(&s->rows);
 	lk_op_from_shapes(lk_capture_text(c, c->name[op]), lk_capture_text(c, c->shape[op]), lk_capture_text(c, c->types[op]),
 	                  lk_capture_text(c, c->outputs[op]), &asked);
-	*row = (shaped_row){.c = c, .operation = op, .kernel = LK_NONE, .format = (lk_dtype)asked.dtype};
+	*row = (struct shaped_row){.c = c, .operation = op, .kernel = LK_NONE, .format = (lk_dtype)asked.dtype};
 	row->sum = (lk_explain_shaped){.kind = lk_op_kind_name((lk_op_kind)asked.kind), .dtype = lk_dtype_name((lk_dtype)asked.dtype),
 	                               .flops = asked.flops, .bytes = asked.bytes > SCALARS ? asked.bytes : 0, .roof = NAN};
 	return row;
 }
 
-static lk_status add_rank(shaped_sums *s, const lk_rank_work *w, lk_error *err) {
+static lk_status add_rank(struct shaped_sums *s, const lk_rank_work *w, lk_error *err) {
 	const lk_capture *c = w->c;
 	lk_work_kinds kinds;
 	lk_status status = lk_work_kinds_find(c, &kinds, err);
@@ -63,7 +63,7 @@ static lk_status add_rank(shaped_sums *s, const lk_rank_work *w, lk_error *err) 
 		double ns = (double)c->dur_ns[event];
 		s->all_ns += ns;
 		if (op == LK_NONE) continue;
-		shaped_row *row = row_of(s, c, op);
+		struct shaped_row *row = row_of(s, c, op);
 		if (!row) status = lk_oom(err);
 		if (!row) break;
 		s->known_ns += ns;
@@ -78,7 +78,7 @@ static lk_status add_rank(shaped_sums *s, const lk_rank_work *w, lk_error *err) 
 /* ---- the rows ---- */
 
 static int by_total(const void *a, const void *b) {
-	const shaped_row *x = a, *y = b;
+	const struct shaped_row *x = a, *y = b;
 	if (x->sum.total_ns != y->sum.total_ns) return x->sum.total_ns > y->sum.total_ns ? -1 : 1;
 	int order = strcmp(lk_capture_text(x->c, x->c->name[x->operation]), lk_capture_text(y->c, y->c->name[y->operation]));
 	return order ? order : strcmp(lk_capture_text(x->c, x->c->shape[x->operation]), lk_capture_text(y->c, y->c->shape[y->operation]));
@@ -95,20 +95,20 @@ static void hold_against(lk_explain_shaped *s, lk_dtype format, const lk_device 
 
 /* Shapes do not tell whether products of fp32 numbers may run in TF32; names of kernels do, as CUTLASS and cuBLAS build them:
  * "..._tensorop_s1688gemm_..." (mma.m16n8k8 on tf32), "..._tf32f32_...". */
-static lk_dtype format_of(const shaped_row *row) {
+static lk_dtype format_of(const struct shaped_row *row) {
 	const char *kernel = lk_capture_text(row->c, row->c->name[row->kernel]);
 	bool tf32 = strstr(kernel, "tf32") || strstr(kernel, "tensorop_s1688");
 	return row->format == LK_FP32 && tf32 ? LK_TF32 : row->format;
 }
 
-static lk_status take_rows(lk_explain_work *w, shaped_sums *s, const lk_device *device, lk_error *err) {
+static lk_status take_rows(lk_explain_work *w, struct shaped_sums *s, const lk_device *device, lk_error *err) {
 	lk_explain_shaped *out = LK_ARRAY(&w->arena, lk_explain_shaped, s->rows.count);
 	if (!out) return lk_oom(err);
 	if (s->rows.count) qsort(s->rows.at, s->rows.count, sizeof *s->rows.at, by_total);
 	w->result.shaped_all = (int)s->rows.count;
 	if (s->rows.count > MOST_ROWS) s->rows.count = MOST_ROWS;
 	for (size_t i = 0; i < s->rows.count; i++) {
-		const shaped_row *row = &s->rows.at[i];
+		const struct shaped_row *row = &s->rows.at[i];
 		out[i] = row->sum;
 		out[i].operation = lk_arena_strdup(&w->arena, lk_capture_text(row->c, row->c->name[row->operation]));
 		out[i].shapes = lk_arena_strdup(&w->arena, lk_capture_text(row->c, row->c->shape[row->operation]));
@@ -124,7 +124,7 @@ static lk_status take_rows(lk_explain_work *w, shaped_sums *s, const lk_device *
 }
 
 static lk_status add_up(lk_explain_work *w, const lk_device *device, lk_error *err) {
-	shaped_sums s = {.names = lk_intern_new()};
+	struct shaped_sums s = {.names = lk_intern_new()};
 	lk_status status = s.names ? LK_OK : lk_oom(err);
 	for (uint32_t r = 0; status == LK_OK && r < w->count; r++)
 		if (w->rank[r].shown) status = add_rank(&s, &w->rank[r], err);

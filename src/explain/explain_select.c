@@ -5,16 +5,16 @@
 #include "explain/explain.h"
 #include "base/text.h"
 
-typedef struct range {
+struct range {
 	long long low, high;
-} range;
+};
 
 static lk_status bad_steps(const char *text, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--steps", "\"%.40s\" is no range of steps", text);
 	return lk_hint(err, "give 4, 3-5, or all for the whole trace");
 }
 
-static lk_status read_range(const char *text, range *out, lk_error *err) {
+static lk_status read_range(const char *text, struct range *out, lk_error *err) {
 	char low[24], high[24];
 	const char *dash = strchr(text, '-');
 	size_t length = dash ? (size_t)(dash - text) : strlen(text);
@@ -57,7 +57,7 @@ static void run_out(const lk_capture *c, lk_capture_step *s) {
 	s->end_ns = end;
 }
 
-static void keep(lk_capture_steps *steps, const range *r) {
+static void keep(lk_capture_steps *steps, const struct range *r) {
 	size_t whole = 0, kept = 0;
 	for (size_t i = 0; i < steps->count; i++) whole += steps->at[i].whole;
 	for (size_t i = 0; i < steps->count; i++) {
@@ -100,7 +100,7 @@ static lk_status check_times(const lk_capture *c, lk_error *err) {
 
 lk_status lk_rank_select(lk_rank_work *w, const char *steps, lk_error *err) {
 	const lk_capture *c = w->c;
-	range r = {0, 0};
+	struct range r = {0, 0};
 	bool all = steps && lk_same_name(steps, "all");
 	if (steps && !all) LK_TRY(read_range(steps, &r, err));
 	if (!c->count) return nothing(c, err);

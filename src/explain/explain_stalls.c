@@ -36,13 +36,13 @@ static char *ms(double seconds, char out[32]) {
 }
 
 /* A field of the ranks: mean per step in seconds, and the rank that has most of it. */
-typedef struct spread {
+struct spread {
 	double mean_s, most_s;
 	const lk_rank_work *most;
-} spread;
+};
 
-static spread spread_of(const lk_explain_work *w, size_t field) {
-	spread s = {0};
+static struct spread spread_of(const lk_explain_work *w, size_t field) {
+	struct spread s = {0};
 	for (uint32_t r = 0; r < w->count; r++) {
 		const lk_rank_work *rank = &w->rank[r];
 		if (!rank->shown) continue;
@@ -57,7 +57,7 @@ static spread spread_of(const lk_explain_work *w, size_t field) {
 #define SPREAD(w, field) spread_of(w, offsetof(lk_explain_rank, field))
 
 /* "; most on rank 3: 12 ms", where ranks differ; without memory nothing, for the sentence around it fails as well. */
-static const char *worst(lk_explain_work *w, const spread *s) {
+static const char *worst(lk_explain_work *w, const struct spread *s) {
 	char time[32];
 	if (w->result.rank_count < 2 || s->most_s < 1.1 * s->mean_s) return "";
 	const char *text =
@@ -94,7 +94,7 @@ static const char *where(lk_explain_work *w, const lk_rank_work *rank, const lk_
 
 static lk_status data_loading(lk_explain_work *w, lk_error *err) {
 	char time[32];
-	spread idle = SPREAD(w, idle_data_ns), all = SPREAD(w, data_loading_ns);
+	struct spread idle = SPREAD(w, idle_data_ns), all = SPREAD(w, data_loading_ns);
 	bool processors = w->result.processors;
 	const char *evidence = lk_arena_printf(&w->arena, "%s, %s a step%s",
 	                                       processors ? "the main thread reads, or waits for what loads"
@@ -106,7 +106,7 @@ static lk_status data_loading(lk_explain_work *w, lk_error *err) {
 }
 
 static lk_status synchronisation(lk_explain_work *w, lk_error *err) {
-	spread idle = SPREAD(w, idle_sync_ns);
+	struct spread idle = SPREAD(w, idle_sync_ns);
 	const lk_rank_work *r = idle.most;
 	if (!r || !r->result.idle_sync_ns) return LK_OK;
 	const char *at = where(w, r, &r->sync, r->result.idle_sync_ns), *most = worst(w, &idle);
@@ -118,7 +118,7 @@ static lk_status synchronisation(lk_explain_work *w, lk_error *err) {
 }
 
 /* On processors: opening, closing, writing, waiting for other threads. */
-static lk_status other_calls(lk_explain_work *w, const spread *idle, const char *at, lk_error *err) {
+static lk_status other_calls(lk_explain_work *w, const struct spread *idle, const char *at, lk_error *err) {
 	const lk_rank_work *r = idle->most;
 	const char *evidence = lk_arena_printf(
 		&w->arena, "%.0f times a step the main thread is in calls that neither read nor communicate%s%s",
@@ -129,7 +129,7 @@ static lk_status other_calls(lk_explain_work *w, const spread *idle, const char 
 
 static lk_status launching(lk_explain_work *w, lk_error *err) {
 	char call[32], kernel[32];
-	spread idle = SPREAD(w, idle_host_ns);
+	struct spread idle = SPREAD(w, idle_host_ns);
 	const lk_rank_work *r = idle.most;
 	if (!r || !r->result.idle_host_ns) return LK_OK;
 	const lk_explain_launch *l = &r->launch;
@@ -148,7 +148,7 @@ static lk_status launching(lk_explain_work *w, lk_error *err) {
 }
 
 static lk_status device_gaps(lk_explain_work *w, lk_error *err) {
-	spread idle = SPREAD(w, idle_other_ns);
+	struct spread idle = SPREAD(w, idle_other_ns);
 	if (!idle.most || !idle.most->device.count) return LK_OK;
 	const char *evidence = lk_arena_printf(&w->arena,
 										   "work was launched and had not begun: it waits for another stream, or "
@@ -161,7 +161,7 @@ static lk_status device_gaps(lk_explain_work *w, lk_error *err) {
 
 static lk_status copying(lk_explain_work *w, lk_error *err) {
 	char time[32];
-	spread h2d = SPREAD(w, h2d_exposed_ns), all = SPREAD(w, h2d_ns), any = SPREAD(w, exposed_memory_ns);
+	struct spread h2d = SPREAD(w, h2d_exposed_ns), all = SPREAD(w, h2d_ns), any = SPREAD(w, exposed_memory_ns);
 	const char *evidence =
 		lk_arena_printf(&w->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
 						ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(w, &h2d));
@@ -251,7 +251,7 @@ static int by_loss(const void *a, const void *b) {
 /* Without a device: what the host says of itself. */
 static lk_status on_hosts(lk_explain_work *w, lk_error *err) {
 	char time[32];
-	spread all = SPREAD(w, data_loading_ns);
+	struct spread all = SPREAD(w, data_loading_ns);
 	const char *evidence = lk_arena_printf(&w->arena, "the main thread is in the data loader for %s a step%s",
 										   ms(all.mean_s, time), worst(w, &all));
 	LK_TRY(add(w, err, "data loading", -1, all.mean_s, "data loader", evidence,

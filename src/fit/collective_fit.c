@@ -16,14 +16,14 @@ double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric) {
 	return lk_collective_cost(row->kind, &group, row->bytes).seconds * 1e6;
 }
 
-typedef struct fit {
+struct fit {
 	const lk_coll_pick *rows;
 	size_t count;
 	double start[LK_FABRIC_NUMBERS];
-} fit;
+};
 
 static double mean_error(const double *x, void *context) {
-	const fit *f = context;
+	const struct fit *f = context;
 	lk_fabric fabric = {0};
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(&fabric, i) = x[i];
 	double sum = 0, moved = 0;
@@ -58,7 +58,7 @@ static void set_limits(const lk_coll_pick *rows, size_t count, const lk_fabric *
 
 void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out, double *error) {
 	lk_fit_number numbers[LK_FABRIC_NUMBERS];
-	fit f = {.rows = rows, .count = count};
+	struct fit f = {.rows = rows, .count = count};
 	double x[LK_FABRIC_NUMBERS];
 	set_limits(rows, count, start, numbers);
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) f.start[i] = numbers[i].start;

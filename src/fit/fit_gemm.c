@@ -94,14 +94,14 @@ static lk_gemm_numbers numbers_of(const double *x) {
 }
 
 /* Rows that a search looks at. */
-typedef struct sample {
+struct sample {
 	const lk_gemm_table *table;
 	const lk_gemm_point *points[LK_GEMM_DEVICES * SAMPLE];
 	size_t count;
-} sample;
+};
 
 static double formula_error(const double *x, void *context) {
-	const sample *s = context;
+	const struct sample *s = context;
 	lk_gemm_numbers numbers = numbers_of(x);
 	double sum = 0;
 	for (size_t i = 0; i < s->count; i++) {
@@ -113,7 +113,7 @@ static double formula_error(const double *x, void *context) {
 }
 
 /* Adds an even sample of a device's points outside the fold. */
-static void draw(sample *s, int device, int without, size_t most) {
+static void draw(struct sample *s, int device, int without, size_t most) {
 	size_t fitting = 0, seen = 0;
 	for (size_t i = 0; i < s->table->count; i++)
 		fitting += s->table->points[i].device == device && s->table->points[i].fold != without;
@@ -125,7 +125,7 @@ static void draw(sample *s, int device, int without, size_t most) {
 }
 
 static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fitted *out, lk_error *err) {
-	sample *s = malloc(sizeof *s);
+	struct sample *s = malloc(sizeof *s);
 	if (!s) return lk_oom(err);
 	s->table = table;
 	for (int d = 0; d < table->devices; d++) {
@@ -217,7 +217,7 @@ static lk_status predict_fold(const lk_gemm_table *table, int fold, bool general
 }
 
 /* Folds are handed out to two threads: they know nothing of each other, so the result is the same in any order. */
-typedef struct crossing {
+struct crossing {
 	const lk_gemm_table *table;
 	bool general;
 	double *predicted;
@@ -226,9 +226,9 @@ typedef struct crossing {
 	const lk_stop *stop;
 	lk_status status;
 	lk_error err;
-} crossing;
+};
 
-static int take_fold(crossing *c) {
+static int take_fold(struct crossing *c) {
 	pthread_mutex_lock(&c->lock);
 	int fold = c->status == LK_OK && c->next < c->table->folds ? c->next++ : -1;
 	pthread_mutex_unlock(&c->lock);
@@ -236,7 +236,7 @@ static int take_fold(crossing *c) {
 }
 
 static void *cross_some(void *context) {
-	crossing *c = context;
+	struct crossing *c = context;
 	lk_stop_watch(c->stop);
 	for (int fold; (fold = take_fold(c)) >= 0;) {
 		lk_error err = {0};
@@ -252,7 +252,7 @@ static void *cross_some(void *context) {
 }
 
 lk_status lk_gemm_cross(const lk_gemm_table *table, bool general, double *predicted, int *fitted, lk_error *err) {
-	crossing c = {.table = table, .general = general, .predicted = predicted, .lock = PTHREAD_MUTEX_INITIALIZER,
+	struct crossing c = {.table = table, .general = general, .predicted = predicted, .lock = PTHREAD_MUTEX_INITIALIZER,
 	              .stop = lk_stop_watched()};
 	pthread_t other;
 	bool two = pthread_create(&other, NULL, cross_some, &c) == 0;

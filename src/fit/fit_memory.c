@@ -14,10 +14,10 @@
 enum { SAMPLE = 400, EVALUATIONS_FLAT = 1200, EVALUATIONS_ROWS = 4000 };
 
 /* Every stride-th point is enough: the surface is smooth in what varies. */
-typedef struct task {
+struct task {
 	const lk_memory_group *group;
 	size_t stride;
-} task;
+};
 
 static double element_bytes(const lk_memory_group *g) {
 	return lk_dtype_bytes(g->dtype);
@@ -40,7 +40,7 @@ static double far_from_usual(const double *x, const lk_memory_kernel *kernel) {
 }
 
 static double objective(const double *x, void *context) {
-	const task *t = context;
+	const struct task *t = context;
 	lk_memory_model model = lk_memory_model_from(x);
 	double sum = 0, weights = 0;
 	for (size_t i = 0; i < t->group->count; i += t->stride) {
@@ -60,7 +60,7 @@ static double shortest_us(const lk_memory_group *g) {
 }
 
 lk_memory_model lk_memory_fit(const lk_memory_group *group) {
-	task t = {group, (group->count + SAMPLE - 1) / SAMPLE};
+	struct task t = {group, (group->count + SAMPLE - 1) / SAMPLE};
 	lk_fit_number numbers[LK_MEMORY_NUMBERS];
 	double x[LK_MEMORY_NUMBERS], shortest = shortest_us(group);
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {

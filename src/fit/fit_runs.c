@@ -37,17 +37,17 @@ typedef enum direction {
 typedef enum level { BASE, SHARE, ATTENTION_SHARE, FORMAT, STACK, PRECISION, RELEASE } level;
 
 /* One number of the fit. */
-typedef struct column {
+struct column {
 	level level;
 	int along;
 	lk_arch arch;
 	const char *stack, *precision, *release;
 	double prior;            /* deviation of its logarithm */
-} column;
+};
 
 struct lk_runs_fit {
 	const lk_runs *runs;
-	column columns[COLUMNS_MOST];
+	struct column columns[COLUMNS_MOST];
 	int count;
 	bool full;               /* more numbers than there is room for */
 	lk_constants base;       /* before the fit */
@@ -61,7 +61,7 @@ struct lk_runs_fit {
 
 /* ---- which numbers concern which runs ---- */
 
-static bool concerns(const column *c, const lk_run *run) {
+static bool concerns(const struct column *c, const lk_run *run) {
 	switch (c->level) {
 	case BASE: return true;
 	case SHARE:
@@ -74,12 +74,12 @@ static bool concerns(const column *c, const lk_run *run) {
 	}
 }
 
-static bool same_column(const column *a, const column *b) {
+static bool same_column(const struct column *a, const struct column *b) {
 	return a->level == b->level && a->along == b->along && a->arch == b->arch && strcmp(a->stack, b->stack) == 0 &&
 	       strcmp(a->precision, b->precision) == 0 && strcmp(a->release, b->release) == 0;
 }
 
-static void add_column(lk_runs_fit *fit, column c) {
+static void add_column(lk_runs_fit *fit, struct column c) {
 	if (!c.stack) c.stack = "";
 	if (!c.precision) c.precision = "";
 	if (!c.release) c.release = "";
@@ -109,23 +109,23 @@ static void list_columns(lk_runs_fit *fit) {
 	static const double precision[LK_KNOBS] = {.08, .05, .08, 0, 0, .03};
 	static const double release[LK_KNOBS] = {.03, .03, .05, .7, 0, .4};
 	const lk_runs *runs = fit->runs;
-	for (int d = 0; d < DIRECTIONS; d++) add_column(fit, (column){.level = BASE, .along = d, .prior = base[d]});
+	for (int d = 0; d < DIRECTIONS; d++) add_column(fit, (struct column){.level = BASE, .along = d, .prior = base[d]});
 	for (size_t i = 0; i < runs->count; i++) {
 		const lk_run *run = &runs->at[i];
 		if (!usable(run)) continue;
-		if (lk_run_arch(run) != LK_ARCH_AMPERE) add_column(fit, (column){.level = SHARE, .arch = lk_run_arch(run), .prior = .5});
+		if (lk_run_arch(run) != LK_ARCH_AMPERE) add_column(fit, (struct column){.level = SHARE, .arch = lk_run_arch(run), .prior = .5});
 		if (lk_run_arch(run) != LK_ARCH_AMPERE)
-			add_column(fit, (column){.level = ATTENTION_SHARE, .along = LK_KNOB_ATTENTION, .arch = lk_run_arch(run), .prior = .2});
+			add_column(fit, (struct column){.level = ATTENTION_SHARE, .along = LK_KNOB_ATTENTION, .arch = lk_run_arch(run), .prior = .2});
 		bool later = has_earlier(runs, run);
 		const char *class = lk_precision_class(run->job.dtype);
 		if (strcmp(class, "16-bit") != 0)
-			add_column(fit, (column){.level = FORMAT, .along = LK_KNOB_GEMM, .precision = class, .prior = .2});
+			add_column(fit, (struct column){.level = FORMAT, .along = LK_KNOB_GEMM, .precision = class, .prior = .2});
 		for (int k = 0; k < LK_KNOBS; k++) {
-			add_column(fit, (column){.level = STACK, .along = k, .stack = run->stack, .prior = stack[k]});
+			add_column(fit, (struct column){.level = STACK, .along = k, .stack = run->stack, .prior = stack[k]});
 			if (precision[k] > 0)
-				add_column(fit, (column){.level = PRECISION, .along = k, .stack = run->stack, .precision = class, .prior = precision[k]});
+				add_column(fit, (struct column){.level = PRECISION, .along = k, .stack = run->stack, .precision = class, .prior = precision[k]});
 			if (later && release[k] > 0)
-				add_column(fit, (column){.level = RELEASE, .along = k, .stack = run->stack, .release = run->release, .prior = release[k]});
+				add_column(fit, (struct column){.level = RELEASE, .along = k, .stack = run->stack, .release = run->release, .prior = release[k]});
 		}
 	}
 }
@@ -198,7 +198,7 @@ static lk_status linearise(lk_runs_fit *fit, lk_error *err) {
 		fit->weight[i] = 1 / (run->job.model.experts > 0 ? noise_experts : noise);
 		fit->residual[i] = log(run->measured_s) - fit->predicted[i];
 		for (size_t c = 0; c < n; c++) {
-			const column *number = &fit->columns[c];
+			const struct column *number = &fit->columns[c];
 			row[c] = !concerns(number, run)       ? 0
 			         : number->level == SHARE ? slope[LK_KNOB_GEMM]
 			                                  : slope[number->along];
@@ -327,7 +327,7 @@ static lk_status put_share(const lk_runs_fit *fit, const lk_run *run, const lk_c
 	weigh(fit, same_arch, run, row);
 	double gemm = 0, attention = 0;
 	for (int i = 0; i < fit->count; i++) {
-		const column *c = &fit->columns[i];
+		const struct column *c = &fit->columns[i];
 		if (c->level == SHARE && c->arch == lk_run_arch(run)) gemm = fit->x[i];
 		if (c->level == ATTENTION_SHARE && c->arch == lk_run_arch(run)) attention = fit->x[i];
 	}

@@ -11,13 +11,13 @@
 enum { FEWEST = 10 };
 static const double share = 0.80;
 
-typedef struct ranger {
+struct ranger {
 	lk_validated *rows;
 	size_t count;
 	size_t *class, *fold;    /* [count] the first row that is alike */
 	size_t *seen;            /* [count] 1 + the last row for which a fold was counted */
 	double *ratios;          /* [count] scratch */
-} ranger;
+};
 
 static size_t first_alike(lk_rows_alike *alike, const void *context, size_t row) {
 	size_t first = 0;
@@ -25,12 +25,12 @@ static size_t first_alike(lk_rows_alike *alike, const void *context, size_t row)
 	return first;
 }
 
-static bool teaches(const ranger *r, size_t row, size_t other) {
+static bool teaches(const struct ranger *r, size_t row, size_t other) {
 	const lk_validated *o = &r->rows[other];
 	return !o->reason && o->predicted > 0 && o->measured > 0 && r->class[row] == r->class[other] && r->fold[row] != r->fold[other];
 }
 
-static void range_row(ranger *r, size_t row) {
+static void range_row(struct ranger *r, size_t row) {
 	size_t n = 0, folds = 0;
 	double low, high;
 	for (size_t i = 0; i < r->count; i++) {
@@ -47,7 +47,7 @@ static void range_row(ranger *r, size_t row) {
 
 lk_status lk_fold_ranges(lk_arena *arena, lk_validated *rows, size_t count, lk_rows_alike *class, lk_rows_alike *fold,
                          const void *context, lk_error *err) {
-	ranger r = {rows, count, LK_ARRAY(arena, size_t, count), LK_ARRAY(arena, size_t, count), LK_ARRAY(arena, size_t, count),
+	struct ranger r = {rows, count, LK_ARRAY(arena, size_t, count), LK_ARRAY(arena, size_t, count), LK_ARRAY(arena, size_t, count),
 	            LK_ARRAY(arena, double, count)};
 	if (!r.class || !r.fold || !r.seen || !r.ratios) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {

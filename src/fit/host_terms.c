@@ -64,13 +64,13 @@ static lk_status of_kind(const lk_csv *csv, const int *at, const lk_host_kind *k
 	return LK_OK;
 }
 
-typedef struct reading {
+struct reading {
 	const lk_host_kind *kind;
 	lk_host_terms *out;
-} reading;
+};
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	const reading *r = context;
+	const struct reading *r = context;
 	lk_host_terms *out = r->out;
 	const char *type = lk_csv_field(csv, at[TYPE]);
 	const char *where = lk_csv_where(csv), *count = lk_csv_field(csv, at[COUNT]);
@@ -92,7 +92,7 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 
 lk_status lk_host_terms_read(lk_stream *in, const lk_host_kind *kind, lk_host_terms *out, lk_error *err) {
 	static const lk_csv_table table = {columns, COLUMNS, NEEDED, "table of host overheads", ROWS, read_row, NULL};
-	return lk_csv_read(in, &table, &(reading){kind, out}, err);
+	return lk_csv_read(in, &table, &(struct reading){kind, out}, err);
 }
 
 void lk_host_terms_free(lk_host_terms *terms) {

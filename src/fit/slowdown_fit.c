@@ -22,16 +22,16 @@
 #define PRIOR 0.3       /* launches that the constants count for */
 enum { ROUNDS = 4 };
 
-typedef struct lk_weighted {
+struct lk_weighted {
 	double value, weight;
-} lk_weighted;
+};
 
 static int by_value(const void *a, const void *b) {
-	double x = ((const lk_weighted *)a)->value, y = ((const lk_weighted *)b)->value;
+	double x = ((const struct lk_weighted *)a)->value, y = ((const struct lk_weighted *)b)->value;
 	return (x > y) - (x < y);
 }
 
-static double median(lk_weighted *v, size_t count) {
+static double median(struct lk_weighted *v, size_t count) {
 	double total = 0, sum = 0;
 	qsort(v, count, sizeof *v, by_value);
 	for (size_t i = 0; i < count; i++) total += v[i].weight;
@@ -41,13 +41,13 @@ static double median(lk_weighted *v, size_t count) {
 }
 
 double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const double *strength) {
-	lk_weighted *v = LK_ARRAY(arena, lk_weighted, table->count);
+	struct lk_weighted *v = LK_ARRAY(arena, struct lk_weighted, table->count);
 	size_t count = 0;
 	for (size_t i = 0; v && i < table->count; i++) {
 		const lk_overlap_kernel *k = &table->at[i].kernel;
 		double part = k->ratio * strength[i];
 		if (!(part > 0) || k->ratio < 0.2) continue;
-		v[count++] = (lk_weighted){(table->at[i].measured_s / k->alone_s - 1) / part, k->alone_s * part};
+		v[count++] = (struct lk_weighted){(table->at[i].measured_s / k->alone_s - 1) / part, k->alone_s * part};
 	}
 	return v ? median(v, count) : NAN;
 }
@@ -74,16 +74,16 @@ static bool fit_constants(lk_arena *arena, const lk_slowdown_table *table, const
 
 typedef double point[LK_OVERLAP_FEATURES];
 
-typedef struct grouping {
+struct grouping {
 	const lk_slowdown_table *table;
 	const bool *use;
 	point *at;                  /* [rows] */
 	size_t *kind;               /* [rows] */
-	lk_weighted *votes;         /* [rows + 1] */
+	struct lk_weighted *votes;         /* [rows + 1] */
 	lk_overlap *model;
-} grouping;
+};
 
-static bool used(const grouping *g, size_t row) {
+static bool used(const struct grouping *g, size_t row) {
 	return !g->use || g->use[row];
 }
 
@@ -97,7 +97,7 @@ static size_t nearest(const lk_overlap *model, const double *at, double *distanc
 	return best;
 }
 
-static void begin_kinds(grouping *g) {
+static void begin_kinds(struct grouping *g) {
 	for (size_t i = 0; i < g->table->count; i++) {
 		double distance2;
 		if (!used(g, i)) continue;
@@ -108,7 +108,7 @@ static void begin_kinds(grouping *g) {
 }
 
 /* Gives launches to the nearest centre and moves centres to their middle; those without launches go. */
-static void move_kinds(grouping *g) {
+static void move_kinds(struct grouping *g) {
 	lk_overlap *model = g->model;
 	double distance2;
 	for (size_t i = 0; i < g->table->count; i++)
@@ -126,7 +126,7 @@ static void move_kinds(grouping *g) {
 	model->kind_count = kept;
 }
 
-static double agreed(const lk_weighted *votes, size_t count) {
+static double agreed(const struct lk_weighted *votes, size_t count) {
 	double best = INFINITY, at = 0;
 	for (size_t i = 0; i < count; i++) {
 		double cost = 0, s = votes[i].value;
@@ -139,7 +139,7 @@ static double agreed(const lk_weighted *votes, size_t count) {
 	return at;
 }
 
-static void vote(grouping *g, size_t k) {
+static void vote(struct grouping *g, size_t k) {
 	lk_overlap_kind *kind = &g->model->kinds[k];
 	size_t count = 0;
 	double expected = 0;
@@ -147,18 +147,18 @@ static void vote(grouping *g, size_t k) {
 		const lk_slowdown_row *row = &g->table->at[i];
 		if (!used(g, i) || g->kind[i] != k) continue;
 		double own = row->measured_s / row->kernel.alone_s / lk_overlap_regress(kind->at, g->at[i]);
-		g->votes[count++] = (lk_weighted){own - 1, 1};
+		g->votes[count++] = (struct lk_weighted){own - 1, 1};
 		expected += lk_overlap_mechanism(g->model, &row->kernel);
 	}
 	if (count == 0) return;
-	g->votes[count] = (lk_weighted){expected / (double)count, PRIOR};
+	g->votes[count] = (struct lk_weighted){expected / (double)count, PRIOR};
 	kind->slower = agreed(g->votes, count + 1);
 }
 
 static bool fit_kinds(lk_arena *arena, const lk_slowdown_table *table, const bool *use, lk_overlap *out) {
-	grouping g = {
+	struct grouping g = {
 		.table = table, .use = use, .model = out, .at = LK_ARRAY(arena, point, table->count),
-		.kind = LK_ARRAY(arena, size_t, table->count), .votes = LK_ARRAY(arena, lk_weighted, table->count + 1),
+		.kind = LK_ARRAY(arena, size_t, table->count), .votes = LK_ARRAY(arena, struct lk_weighted, table->count + 1),
 	};
 	double distance2;
 	out->kinds = LK_ARRAY(arena, lk_overlap_kind, table->count);

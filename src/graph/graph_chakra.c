@@ -35,7 +35,7 @@ enum { FLUSH = 1 << 16 };
 /* Nodes of all files together: beyond it a disk is full before it is of use to anyone. */
 #define MOST_NODES 2e9
 
-typedef struct writer {
+struct writer {
 	const lk_graph *graph;
 	lk_sink *sink;
 	lk_proto_out out;
@@ -46,7 +46,7 @@ typedef struct writer {
 	uint64_t *placed;             /* [largest block] nodes of the call's operations */
 	LK_VEC(uint64_t) deps;
 	lk_error *err;
-} writer;
+};
 
 static uint32_t rank_of(const lk_graph *graph, uint32_t stage, uint32_t chain) {
 	return graph->traced ? chain * graph->ranks.stages + stage : stage * graph->ranks.chains + chain;
@@ -54,14 +54,14 @@ static uint32_t rank_of(const lk_graph *graph, uint32_t stage, uint32_t chain) {
 
 /* ---- attributes ---- */
 
-static void put_whole(writer *w, unsigned form, const char *name, uint64_t value) {
+static void put_whole(struct writer *w, unsigned form, const char *name, uint64_t value) {
 	size_t attribute = lk_proto_begin(&w->out, NODE_ATTRIBUTE);
 	lk_proto_put_text(&w->out, ATTRIBUTE_NAME, name);
 	lk_proto_put_integer(&w->out, form, value);
 	lk_proto_end(&w->out, attribute);
 }
 
-static void put_text(writer *w, const char *name, const char *text) {
+static void put_text(struct writer *w, const char *name, const char *text) {
 	size_t attribute = lk_proto_begin(&w->out, NODE_ATTRIBUTE);
 	lk_proto_put_text(&w->out, ATTRIBUTE_NAME, name);
 	lk_proto_put_text(&w->out, ATTRIBUTE_TEXT, text);
@@ -76,7 +76,7 @@ static bool across_stages(unsigned group) {
 
 /* A name that the members of a group share and nobody else has: its kind, its stage unless it leads across them, and
  * which one it is among the chains. */
-static void group_name(const writer *w, const lk_op *op, char *out, size_t size) {
+static void group_name(const struct writer *w, const lk_op *op, char *out, size_t size) {
 	const lk_ranks *r = &w->graph->ranks;
 	if (op->group == LK_GROUP_TEAM && op->channel >= 0 && (size_t)op->channel < w->graph->teams.count) {
 		const lk_team *team = &w->graph->teams.at[op->channel];
@@ -99,7 +99,7 @@ static uint64_t group_size(const lk_graph *graph, const lk_op *op) {
 	return op->group == LK_GROUP_MODEL ? size * graph->ranks.stages : size;
 }
 
-static void put_collective(writer *w, const lk_op *op) {
+static void put_collective(struct writer *w, const lk_op *op) {
 	static const uint8_t types[] = {
 		/* CollectiveCommType */
 		[LK_OP_ALLREDUCE - LK_OP_ALLREDUCE] = 0,     [LK_OP_ALLGATHER - LK_OP_ALLREDUCE] = 2,
@@ -115,7 +115,7 @@ static void put_collective(writer *w, const lk_op *op) {
 }
 
 /* Both ends of a wire have its smaller number as tag; the k-th send with a tag meets the k-th receive. */
-static void put_message(writer *w, const lk_op *op) {
+static void put_message(struct writer *w, const lk_op *op) {
 	const lk_graph *graph = w->graph;
 	size_t here = (size_t)w->stage * graph->channels + (size_t)op->channel;
 	lk_wire to = graph->wires.at[here];
@@ -130,7 +130,7 @@ static void put_message(writer *w, const lk_op *op) {
 
 /* ---- dependencies ---- */
 
-static bool depend(writer *w, uint64_t node) {
+static bool depend(struct writer *w, uint64_t node) {
 	if (!node) return true;
 	if (!lk_push(&w->deps)) return false;
 	*lk_last(&w->deps) = node;
@@ -142,7 +142,7 @@ static int ascending(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-static bool find_deps(writer *w, const lk_op *op, const lk_call *call) {
+static bool find_deps(struct writer *w, const lk_op *op, const lk_call *call) {
 	w->deps.count = 0;
 	bool good = depend(w, w->last[op->stream]);
 	for (unsigned s = 0; s < LK_STREAMS && good; s++)
@@ -154,7 +154,7 @@ static bool find_deps(writer *w, const lk_op *op, const lk_call *call) {
 	return good;
 }
 
-static void put_deps(writer *w) {
+static void put_deps(struct writer *w) {
 	if (!w->deps.count) return;
 	size_t list = lk_proto_begin(&w->out, NODE_DATA);
 	for (size_t i = 0; i < w->deps.count; i++)
@@ -164,7 +164,7 @@ static void put_deps(writer *w) {
 
 /* ---- nodes ---- */
 
-static bool on_host(const writer *w, const lk_op *op) {
+static bool on_host(const struct writer *w, const lk_op *op) {
 	return op->kind == LK_OP_HOST || op->kind == LK_OP_WAIT ||
 		   (w->graph->programs.at[w->stage].threads >> op->stream & 1) || op->stream == LK_STREAM_HOST;
 }
@@ -174,7 +174,7 @@ static double micros(const lk_op *op) {
 	return op->kind == LK_OP_HOST ? op->m * 1e6 : 0;
 }
 
-static lk_status flush(writer *w, size_t above) {
+static lk_status flush(struct writer *w, size_t above) {
 	if (w->out.lost) return lk_oom(w->err);
 	if (w->out.bytes.count <= above) return LK_OK;
 	LK_TRY(lk_sink_write(w->sink, w->out.bytes.at, w->out.bytes.count, w->err));
@@ -187,7 +187,7 @@ static uint64_t node_type(unsigned kind) {
 	return kind == LK_OP_SEND ? TYPE_SEND : kind == LK_OP_RECV ? TYPE_RECV : TYPE_COMP;
 }
 
-static lk_status put_node(writer *w, const lk_op *op, const lk_call *call, uint64_t *id) {
+static lk_status put_node(struct writer *w, const lk_op *op, const lk_call *call, uint64_t *id) {
 	bool host = on_host(w, op), collective = lk_op_is_collective(op->kind);
 	bool message = op->kind == LK_OP_SEND || op->kind == LK_OP_RECV;
 	*id = w->next++;
@@ -210,7 +210,7 @@ static lk_status put_node(writer *w, const lk_op *op, const lk_call *call, uint6
 	return flush(w, FLUSH);
 }
 
-static lk_status put_call(writer *w, const lk_call *call) {
+static lk_status put_call(struct writer *w, const lk_call *call) {
 	const lk_block *block = &w->graph->blocks.at[call->block];
 	for (uint32_t at = block->begin; at < block->end; at++) {
 		lk_op op = lk_graph_op(w->graph, at);
@@ -223,7 +223,7 @@ static lk_status put_call(writer *w, const lk_call *call) {
 	return LK_OK;
 }
 
-static lk_status put_program(writer *w) {
+static lk_status put_program(struct writer *w) {
 	const lk_program *program = &w->graph->programs.at[w->stage];
 	size_t head = lk_proto_begin(&w->out, 0);
 	lk_proto_put_text(&w->out, METADATA_VERSION, version);
@@ -237,13 +237,13 @@ static lk_status put_program(writer *w) {
 
 enum { PATH_ROOM = 4096 };
 
-static lk_status name_rank(const writer *w, const char *dir, char path[PATH_ROOM]) {
+static lk_status name_rank(const struct writer *w, const char *dir, char path[PATH_ROOM]) {
 	int length = snprintf(path, PATH_ROOM, "%s/lockstep.%u.et", dir, rank_of(w->graph, w->stage, w->chain));
 	if (length >= 0 && length < PATH_ROOM) return LK_OK;
 	return lk_fail(w->err, LK_ERR_INPUT, "folder", "its name is too long");
 }
 
-static lk_status write_rank(writer *w, const char *dir) {
+static lk_status write_rank(struct writer *w, const char *dir) {
 	char path[PATH_ROOM];
 	LK_TRY(name_rank(w, dir, path));
 	w->next = 1;
@@ -275,7 +275,7 @@ static lk_status check_size(const lk_graph *graph, size_t *longest, uint32_t *ev
 }
 
 /* All ranks or none: `count` files that were written go again. */
-static void remove_files(writer *w, const char *dir, uint64_t count) {
+static void remove_files(struct writer *w, const char *dir, uint64_t count) {
 	char path[PATH_ROOM];
 	for (uint64_t i = 0; i < count; i++) {
 		w->stage = (uint32_t)(i / w->graph->ranks.chains), w->chain = (uint32_t)(i % w->graph->ranks.chains);
@@ -283,7 +283,7 @@ static void remove_files(writer *w, const char *dir, uint64_t count) {
 	}
 }
 
-static lk_status write_ranks(writer *w, const char *dir) {
+static lk_status write_ranks(struct writer *w, const char *dir) {
 	uint64_t chains = w->graph->ranks.chains, count = w->graph->ranks.stages * chains;
 	for (uint64_t i = 0; i < count; i++) {
 		w->stage = (uint32_t)(i / chains), w->chain = (uint32_t)(i % chains);
@@ -296,7 +296,7 @@ static lk_status write_ranks(writer *w, const char *dir) {
 }
 
 lk_status lk_graph_chakra_write(const lk_graph *graph, const char *dir, lk_error *err) {
-	writer w = {.graph = graph, .err = err};
+	struct writer w = {.graph = graph, .err = err};
 	size_t longest;
 	uint32_t events;
 	LK_TRY(lk_graph_check(graph, err));

@@ -24,29 +24,29 @@ enum { PLACE = 256, CROSS_KINDS = 3 };
 static const uint8_t cross_kinds[CROSS_KINDS] = {LK_GROUP_PP, LK_GROUP_EMBEDDING, LK_GROUP_MODEL};
 
 /* What a call of a block does to a program. */
-typedef struct summary {
+struct summary {
 	double net[LK_OWNERS], low[LK_OWNERS];
 	double rise;            /* highest point of all owners together above the start */
 	uint32_t event_begin, event_end, port_begin, port_end; /* into the lists below */
 	uint32_t cross[CROSS_KINDS];
 	uint8_t owners;         /* bits of those that change */
-} summary;
+};
 
-typedef struct port_use {
+struct port_use {
 	uint64_t sends, receives;
-} port_use;
+};
 
-typedef struct checker {
+struct checker {
 	const lk_graph *graph;
 	lk_error *err;
 	lk_arena arena;
-	summary *blocks;
+	struct summary *blocks;
 	uint32_t *events, *ports; /* operations that wait or signal; that send or receive */
 	uint32_t event_count, port_count;
-	port_use *uses;           /* [stages * channels] */
+	struct port_use *uses;           /* [stages * channels] */
 	uint64_t *cross;          /* [stages * CROSS_KINDS] */
 	uint8_t *signalled;       /* [events] of one program */
-} checker;
+};
 
 /* ---- places ---- */
 
@@ -56,29 +56,29 @@ static const char *block_name(const lk_graph *graph, size_t block) {
 	return text_of(graph, graph->blocks.at[block].name);
 }
 
-static lk_status bad(const checker *c, const char *where, const char *what) {
+static lk_status bad(const struct checker *c, const char *where, const char *what) {
 	return lk_fail(c->err, LK_ERR_INPUT, where, "%s", what);
 }
 
-static lk_status bad_op(const checker *c, size_t block, uint32_t op, const char *what) {
+static lk_status bad_op(const struct checker *c, size_t block, uint32_t op, const char *what) {
 	char where[PLACE];
 	snprintf(where, sizeof where, "block %zu (%.60s), operation %u (%.60s)", block, block_name(c->graph, block),
 	         op - c->graph->blocks.at[block].begin, text_of(c->graph, c->graph->ops.name[op]));
 	return bad(c, where, what);
 }
 
-static void program_place(const checker *c, size_t stage, char out[PLACE]) {
+static void program_place(const struct checker *c, size_t stage, char out[PLACE]) {
 	snprintf(out, PLACE, "program %zu (%.60s)", stage, text_of(c->graph, c->graph->programs.at[stage].name));
 }
 
-static void call_place(const checker *c, size_t stage, size_t call, char out[PLACE]) {
+static void call_place(const struct checker *c, size_t stage, size_t call, char out[PLACE]) {
 	const lk_program *program = &c->graph->programs.at[stage];
 	uint32_t block = program->calls.at[call].block;
 	snprintf(out, PLACE, "program %zu (%.40s), call %zu (%.60s)", stage, text_of(c->graph, program->name), call,
 	         block < c->graph->blocks.count ? block_name(c->graph, block) : "?");
 }
 
-static void op_place(const checker *c, size_t stage, size_t call, uint32_t op, char out[PLACE]) {
+static void op_place(const struct checker *c, size_t stage, size_t call, uint32_t op, char out[PLACE]) {
 	call_place(c, stage, call, out);
 	size_t length = strlen(out);
 	uint32_t block = c->graph->programs.at[stage].calls.at[call].block;
@@ -125,7 +125,7 @@ static const char *op_fault(const lk_graph *graph, uint32_t op) {
 	return NULL;
 }
 
-static lk_status check_deps(const checker *c, size_t block, uint32_t op) {
+static lk_status check_deps(const struct checker *c, size_t block, uint32_t op) {
 	const lk_ops *ops = &c->graph->ops;
 	for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++)
 		if (ops->deps[d] >= op - c->graph->blocks.at[block].begin)
@@ -135,13 +135,13 @@ static lk_status check_deps(const checker *c, size_t block, uint32_t op) {
 
 /* ---- blocks ---- */
 
-static void change(summary *s, unsigned owner, double bytes) {
+static void change(struct summary *s, unsigned owner, double bytes) {
 	s->net[owner] += bytes;
 	s->owners |= (uint8_t)(1u << owner);
 	if (s->net[owner] < s->low[owner]) s->low[owner] = s->net[owner];
 }
 
-static void add_memory(summary *s, const lk_ops *ops, uint32_t op, double *total) {
+static void add_memory(struct summary *s, const lk_ops *ops, uint32_t op, double *total) {
 	double alloc = ops->alloc[op], back = ops->flags[op] & LK_OP_TRANSIENT ? alloc : 0;
 	if (alloc > 0) change(s, ops->alloc_owner[op], alloc);
 	*total += alloc;
@@ -151,10 +151,10 @@ static void add_memory(summary *s, const lk_ops *ops, uint32_t op, double *total
 	*total -= ops->release[op] + back;
 }
 
-static lk_status check_block(checker *c, size_t b) {
+static lk_status check_block(struct checker *c, size_t b) {
 	const lk_ops *ops = &c->graph->ops;
 	const lk_block *block = &c->graph->blocks.at[b];
-	summary *s = &c->blocks[b];
+	struct summary *s = &c->blocks[b];
 	double total = 0;
 	s->event_begin = c->event_count, s->port_begin = c->port_count;
 	for (uint32_t op = block->begin; op < block->end; op++) {
@@ -172,7 +172,7 @@ static lk_status check_block(checker *c, size_t b) {
 }
 
 /* The lists of dependencies can be read at all. */
-static lk_status check_dep_lists(const checker *c) {
+static lk_status check_dep_lists(const struct checker *c) {
 	const lk_ops *ops = &c->graph->ops;
 	if (ops->count == 0) return LK_OK;
 	bool whole = ops->dep_begin[0] == 0 && ops->dep_begin[ops->count] <= ops->dep_capacity;
@@ -181,7 +181,7 @@ static lk_status check_dep_lists(const checker *c) {
 }
 
 /* Blocks follow one another without gaps and hold every operation. */
-static lk_status check_blocks(checker *c) {
+static lk_status check_blocks(struct checker *c) {
 	const lk_graph *graph = c->graph;
 	uint32_t n = graph->ops.count, at = 0;
 	LK_TRY(check_dep_lists(c));
@@ -204,7 +204,7 @@ static bool across_stages(unsigned group) {
 	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
 }
 
-static lk_status check_group(const checker *c, unsigned group, bool used) {
+static lk_status check_group(const struct checker *c, unsigned group, bool used) {
 	const lk_ranks *r = &c->graph->ranks;
 	char where[PLACE];
 	snprintf(where, sizeof where, "process group %s", lk_group_label(group));
@@ -217,7 +217,7 @@ static lk_status check_group(const checker *c, unsigned group, bool used) {
 	               r->group[group].size, r->group[group].stride, r->chains);
 }
 
-static lk_status check_ranks(const checker *c) {
+static lk_status check_ranks(const struct checker *c) {
 	const lk_graph *graph = c->graph;
 	const lk_ranks *r = &graph->ranks;
 	uint32_t used = 0;
@@ -235,7 +235,7 @@ static lk_status check_ranks(const checker *c) {
 	return graph->peak_dtype < LK_DTYPES ? LK_OK : bad(c, "facts", "the format of the peak is unknown");
 }
 
-static lk_status check_wires(const checker *c) {
+static lk_status check_wires(const struct checker *c) {
 	const lk_graph *graph = c->graph;
 	size_t channels = graph->channels, stages = graph->programs.count;
 	if (graph->wires.count != stages * channels)
@@ -259,7 +259,7 @@ static lk_status check_wires(const checker *c) {
 
 /* ---- programs ---- */
 
-static lk_status check_program(const checker *c, size_t s) {
+static lk_status check_program(const struct checker *c, size_t s) {
 	const lk_program *p = &c->graph->programs.at[s];
 	char where[PLACE];
 	program_place(c, s, where);
@@ -288,18 +288,18 @@ static const char *call_fault(const lk_graph *graph, const lk_call *call) {
 }
 
 /* Memory in use of one program while it is walked. */
-typedef struct level {
+struct level {
 	double now[LK_OWNERS], total, peak, resident[LK_OWNERS];
 	size_t taken[LK_OWNERS]; /* last call that kept memory */
-} level;
+};
 
-static double slack(const level *m) { return SLACK_BYTES + SLACK_SHARE * m->peak; }
+static double slack(const struct level *m) { return SLACK_BYTES + SLACK_SHARE * m->peak; }
 
 /* Bytes of an owner fall below what is resident in a call that begins `room` bytes above it: names the operation. */
-static lk_status below(const checker *c, size_t s, size_t call, unsigned owner, double room, double most) {
+static lk_status below(const struct checker *c, size_t s, size_t call, unsigned owner, double room, double most) {
 	char where[PLACE], size[32];
 	const lk_block *block = &c->graph->blocks.at[c->graph->programs.at[s].calls.at[call].block];
-	summary so_far = {0};
+	struct summary so_far = {0};
 	double total = 0;
 	uint32_t op = block->begin;
 	for (; op + 1 < block->end; op++) {
@@ -313,9 +313,9 @@ static lk_status below(const checker *c, size_t s, size_t call, unsigned owner, 
 	return lk_hint(c->err, "every release needs an allocation before it, of the same owner and size");
 }
 
-static lk_status walk_memory(const checker *c, size_t s, size_t at, level *m) {
+static lk_status walk_memory(const struct checker *c, size_t s, size_t at, struct level *m) {
 	const lk_call *call = &c->graph->programs.at[s].calls.at[at];
-	const summary *b = &c->blocks[call->block];
+	const struct summary *b = &c->blocks[call->block];
 	double again = call->repeat - 1.0, total = 0;
 	if (m->total + b->rise > m->peak) m->peak = m->total + b->rise;
 	for (unsigned owners = b->owners, o = 0; owners; owners >>= 1, o++) {
@@ -331,7 +331,7 @@ static lk_status walk_memory(const checker *c, size_t s, size_t at, level *m) {
 	return LK_OK;
 }
 
-static lk_status end_memory(const checker *c, size_t s, const level *m) {
+static lk_status end_memory(const struct checker *c, size_t s, const struct level *m) {
 	for (unsigned o = 0; o < LK_OWNERS; o++) {
 		double left = m->now[o] - m->resident[o];
 		if (left <= slack(m)) continue;
@@ -345,10 +345,10 @@ static lk_status end_memory(const checker *c, size_t s, const level *m) {
 }
 
 /* A repetition sees the same events as the first run, and those set since. */
-static lk_status walk_events(const checker *c, size_t s, size_t at) {
+static lk_status walk_events(const struct checker *c, size_t s, size_t at) {
 	const lk_program *program = &c->graph->programs.at[s];
 	const lk_call *call = &program->calls.at[at];
-	const summary *b = &c->blocks[call->block];
+	const struct summary *b = &c->blocks[call->block];
 	const lk_ops *ops = &c->graph->ops;
 	char where[PLACE];
 	for (uint32_t i = b->event_begin; i < b->event_end; i++) {
@@ -370,10 +370,10 @@ static lk_status walk_events(const checker *c, size_t s, size_t at) {
 	return LK_OK;
 }
 
-static lk_status walk_ports(const checker *c, size_t s, size_t at) {
+static lk_status walk_ports(const struct checker *c, size_t s, size_t at) {
 	const lk_program *program = &c->graph->programs.at[s];
 	const lk_call *call = &program->calls.at[at];
-	const summary *b = &c->blocks[call->block];
+	const struct summary *b = &c->blocks[call->block];
 	for (uint32_t i = b->port_begin; i < b->port_end; i++) {
 		uint32_t op = c->ports[i];
 		size_t channel = (size_t)c->graph->ops.channel[op], port = s * c->graph->channels + channel;
@@ -391,9 +391,9 @@ static lk_status walk_ports(const checker *c, size_t s, size_t at) {
 	return LK_OK;
 }
 
-static lk_status walk_program(const checker *c, size_t s) {
+static lk_status walk_program(const struct checker *c, size_t s) {
 	const lk_program *program = &c->graph->programs.at[s];
-	level m = {0};
+	struct level m = {0};
 	double ops = 0;
 	memset(c->signalled, 0, program->events);
 	for (int o = 0; o < LK_OWNERS; o++) m.total += m.now[o] = m.resident[o] = program->resident[o];
@@ -406,7 +406,7 @@ static lk_status walk_program(const checker *c, size_t s) {
 			call_place(c, s, i, where);
 			return bad(c, where, fault);
 		}
-		const summary *b = &c->blocks[call->block];
+		const struct summary *b = &c->blocks[call->block];
 		ops += (double)call->repeat * (c->graph->blocks.at[call->block].end - c->graph->blocks.at[call->block].begin);
 		if (b->owners) LK_TRY(walk_memory(c, s, i, &m));
 		if (b->event_begin < b->event_end) LK_TRY(walk_events(c, s, i));
@@ -424,10 +424,10 @@ static lk_status walk_program(const checker *c, size_t s) {
 
 /* ---- between programs ---- */
 
-static void port_place(const checker *c, size_t s, size_t channel, char out[PLACE]) {
+static void port_place(const struct checker *c, size_t s, size_t channel, char out[PLACE]) {
 	const lk_program *program = &c->graph->programs.at[s];
 	for (size_t i = 0; i < program->calls.count; i++) {
-		const summary *b = &c->blocks[program->calls.at[i].block];
+		const struct summary *b = &c->blocks[program->calls.at[i].block];
 		for (uint32_t at = b->port_begin; at < b->port_end; at++) {
 			if ((size_t)c->graph->ops.channel[c->ports[at]] != channel) continue;
 			op_place(c, s, i, c->ports[at], out);
@@ -437,12 +437,12 @@ static void port_place(const checker *c, size_t s, size_t channel, char out[PLAC
 	program_place(c, s, out);
 }
 
-static lk_status compare_ports(const checker *c) {
+static lk_status compare_ports(const struct checker *c) {
 	size_t channels = c->graph->channels;
 	for (size_t i = 0; i < c->graph->wires.count; i++) {
 		lk_wire to = c->graph->wires.at[i];
 		if (to.stage == UINT32_MAX) continue;
-		const port_use *here = &c->uses[i], *there = &c->uses[(size_t)to.stage * channels + to.channel];
+		const struct port_use *here = &c->uses[i], *there = &c->uses[(size_t)to.stage * channels + to.channel];
 		if (here->sends == there->receives && here->receives == there->sends) continue;
 		bool none = !here->sends && !here->receives;
 		if (none && i < (size_t)to.stage * channels + to.channel) continue; /* told from the end that is used */
@@ -459,7 +459,7 @@ static lk_status compare_ports(const checker *c) {
 }
 
 /* All stages take part in a collective of PP and MODEL, the first and the last in one of EMBEDDING. */
-static lk_status compare_cross(const checker *c) {
+static lk_status compare_cross(const struct checker *c) {
 	size_t stages = c->graph->programs.count;
 	for (size_t k = 0; k < CROSS_KINDS; k++) {
 		bool ends = cross_kinds[k] == LK_GROUP_EMBEDDING;
@@ -477,21 +477,21 @@ static lk_status compare_cross(const checker *c) {
 	return LK_OK;
 }
 
-static lk_status allocate(checker *c) {
+static lk_status allocate(struct checker *c) {
 	const lk_graph *graph = c->graph;
 	uint32_t events = 0;
 	for (size_t s = 0; s < graph->programs.count; s++)
 		if (graph->programs.at[s].events > events) events = graph->programs.at[s].events;
-	c->uses = LK_ARRAY(&c->arena, port_use, graph->wires.count);
+	c->uses = LK_ARRAY(&c->arena, struct port_use, graph->wires.count);
 	c->cross = LK_ARRAY(&c->arena, uint64_t, graph->programs.count * CROSS_KINDS);
 	c->signalled = LK_ARRAY(&c->arena, uint8_t, events);
 	return c->uses && c->cross && c->signalled ? LK_OK : lk_oom(c->err);
 }
 
-static lk_status check_all(checker *c) {
+static lk_status check_all(struct checker *c) {
 	const lk_graph *graph = c->graph;
 	if (graph->failed) return lk_oom(c->err);
-	c->blocks = LK_ARRAY(&c->arena, summary, graph->blocks.count);
+	c->blocks = LK_ARRAY(&c->arena, struct summary, graph->blocks.count);
 	c->events = LK_ARRAY(&c->arena, uint32_t, graph->ops.count);
 	c->ports = LK_ARRAY(&c->arena, uint32_t, graph->ops.count);
 	if (!c->blocks || !c->events || !c->ports) return lk_oom(c->err);
@@ -507,7 +507,7 @@ static lk_status check_all(checker *c) {
 }
 
 lk_status lk_graph_check(const lk_graph *graph, lk_error *err) {
-	checker c = {.graph = graph, .err = err, .arena = LK_ARENA_INIT};
+	struct checker c = {.graph = graph, .err = err, .arena = LK_ARENA_INIT};
 	lk_status status = check_all(&c);
 	lk_arena_free(&c.arena);
 	return status;

@@ -6,13 +6,13 @@
 
 enum { PLACE = 256 };
 
-typedef struct team_checker {
+struct team_checker {
 	const lk_graph *graph;
 	lk_error *err;
 	uint32_t *begin; /* [blocks + 1] into ops */
 	uint32_t *ops;   /* operations of teams */
 	uint64_t *use;   /* operations that an entry of team_stages issues */
-} team_checker;
+};
 
 static const char *text_of(const lk_graph *graph, uint32_t id) { return lk_intern_text(graph->names, id); }
 
@@ -40,7 +40,7 @@ static const char *team_fault(const lk_graph *graph, const lk_team *team) {
 	return team->ranks <= INT32_MAX ? NULL : "has more than 2^31 ranks";
 }
 
-static lk_status check_lists(const team_checker *c) {
+static lk_status check_lists(const struct team_checker *c) {
 	const lk_graph *graph = c->graph;
 	char where[PLACE];
 	for (size_t i = 0; i < graph->teams.count; i++) {
@@ -55,7 +55,7 @@ static lk_status check_lists(const team_checker *c) {
 }
 
 /* The operations of teams of every block. */
-static void list_ops(team_checker *c) {
+static void list_ops(struct team_checker *c) {
 	const lk_graph *graph = c->graph;
 	uint32_t count = 0;
 	for (size_t b = 0; b < graph->blocks.count; b++) {
@@ -66,7 +66,7 @@ static void list_ops(team_checker *c) {
 	c->begin[graph->blocks.count] = count;
 }
 
-static lk_status walk_call(const team_checker *c, uint32_t stage, size_t at) {
+static lk_status walk_call(const struct team_checker *c, uint32_t stage, size_t at) {
 	const lk_graph *graph = c->graph;
 	const lk_call *call = &graph->programs.at[stage].calls.at[at];
 	for (uint32_t i = c->begin[call->block]; i < c->begin[call->block + 1]; i++) {
@@ -86,7 +86,7 @@ static lk_status walk_call(const team_checker *c, uint32_t stage, size_t at) {
 	return LK_OK;
 }
 
-static lk_status compare_members(const team_checker *c, size_t at) {
+static lk_status compare_members(const struct team_checker *c, size_t at) {
 	const lk_graph *graph = c->graph;
 	const lk_team *team = &graph->teams.at[at];
 	uint64_t first = c->use[team->begin];
@@ -102,7 +102,7 @@ static lk_status compare_members(const team_checker *c, size_t at) {
 	return LK_OK;
 }
 
-static lk_status check(team_checker *c, lk_arena *arena) {
+static lk_status check(struct team_checker *c, lk_arena *arena) {
 	const lk_graph *graph = c->graph;
 	LK_TRY(check_lists(c));
 	c->begin = LK_ARRAY(arena, uint32_t, graph->blocks.count + 1);
@@ -117,7 +117,7 @@ static lk_status check(team_checker *c, lk_arena *arena) {
 }
 
 lk_status lk_graph_check_teams(const lk_graph *graph, lk_error *err) {
-	team_checker c = {.graph = graph, .err = err};
+	struct team_checker c = {.graph = graph, .err = err};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_status status = graph->teams.count ? check(&c, &arena) : LK_OK;
 	lk_arena_free(&arena);

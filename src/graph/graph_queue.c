@@ -9,13 +9,13 @@
 
 enum { MOST = 32 }; /* operations off the compute stream between two compute operations */
 
-typedef struct queue {
+struct queue {
 	const lk_graph *from;
 	lk_graph *to;
 	uint32_t *place;        /* of the block's operations in the new block */
 	uint32_t waits[MOST];
 	uint32_t count;         /* WAITs that the compute stream has still to wait for */
-} queue;
+};
 
 /* The compute operation that follows joins the stream of this one. */
 static bool joined(const lk_ops *ops, uint32_t op, uint32_t end) {
@@ -24,14 +24,14 @@ static bool joined(const lk_ops *ops, uint32_t op, uint32_t end) {
 	return false;
 }
 
-static void catch_up(queue *q, uint8_t phase) {
+static void catch_up(struct queue *q, uint8_t phase) {
 	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = phase, .name = "queue", .deps = q->waits,
 	              .dep_count = q->count};
 	if (q->count) lk_graph_add(q->to, &wait);
 	q->count = 0;
 }
 
-static void copy_op(queue *q, lk_arena *arena, const lk_block *block, uint32_t i) {
+static void copy_op(struct queue *q, lk_arena *arena, const lk_block *block, uint32_t i) {
 	lk_op op = lk_graph_op(q->from, i);
 	uint32_t *deps = LK_ARRAY(arena, uint32_t, op.dep_count);
 	if (!deps) {
@@ -51,7 +51,7 @@ static void copy_op(queue *q, lk_arena *arena, const lk_block *block, uint32_t i
 	q->place[i - block->begin] = lk_graph_add(q->to, &op);
 }
 
-static lk_status copy_block(queue *q, const lk_block *block, lk_error *err) {
+static lk_status copy_block(struct queue *q, const lk_block *block, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	uint32_t id;
 	q->count = 0;
@@ -72,7 +72,7 @@ lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err) {
 	if (!to) return lk_oom(err);
 	lk_intern *own = to->names;
 	to->names = graph->names;
-	queue q = {.from = graph, .to = to};
+	struct queue q = {.from = graph, .to = to};
 	lk_status status = LK_OK;
 	for (size_t b = 0; status == LK_OK && b < graph->blocks.count; b++) status = copy_block(&q, &graph->blocks.at[b], err);
 	to->names = own;

@@ -9,33 +9,33 @@
 #include "io/json.h"
 #include "base/text.h"
 
-typedef struct quad {
+struct quad {
 	uint32_t at[4]; /* program, channel, program, channel */
-} quad;
+};
 
-typedef struct reader {
+struct reader {
 	lk_json *json;
 	lk_json_token token; /* the value at hand */
 	lk_graph *graph;
 	lk_error *err;
-	LK_VEC(quad) wires;
+	LK_VEC(struct quad) wires;
 	LK_VEC(uint32_t) deps; /* of the operation at hand */
-} reader;
+};
 
 /* ---- values ---- */
 
-static lk_status next(reader *r) { return lk_json_next(r->json, &r->token, r->err); }
+static lk_status next(struct reader *r) { return lk_json_next(r->json, &r->token, r->err); }
 
-static lk_status wrong(reader *r, const char *what) {
+static lk_status wrong(struct reader *r, const char *what) {
 	return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(r->json), "%s", what);
 }
 
-static lk_status want(reader *r, lk_json_token token, const char *name) {
+static lk_status want(struct reader *r, lk_json_token token, const char *name) {
 	if (r->token == token) return LK_OK;
 	return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(r->json), "%s is wanted here", name);
 }
 
-static lk_status want_integer(reader *r, long long low, long long high, long long *out) {
+static lk_status want_integer(struct reader *r, long long low, long long high, long long *out) {
 	LK_TRY(want(r, LK_JSON_NUMBER, "a whole number"));
 	double x = lk_json_number(r->json);
 	if (x == floor(x) && fabs(x) < 9e15 && x >= (double)low && x <= (double)high) {
@@ -45,14 +45,14 @@ static lk_status want_integer(reader *r, long long low, long long high, long lon
 	return lk_parse_int(lk_json_text(r->json, NULL), low, high, out, lk_json_where(r->json), r->err);
 }
 
-static lk_status want_count(reader *r, uint32_t low, uint32_t high, uint32_t *out) {
+static lk_status want_count(struct reader *r, uint32_t low, uint32_t high, uint32_t *out) {
 	long long value;
 	LK_TRY(want_integer(r, low, high, &value));
 	*out = (uint32_t)value;
 	return LK_OK;
 }
 
-static lk_status want_real(reader *r, double *out) {
+static lk_status want_real(struct reader *r, double *out) {
 	LK_TRY(want(r, LK_JSON_NUMBER, "a number"));
 	*out = lk_json_number(r->json);
 	if (*out >= 0 && *out <= 1e300) return LK_OK;
@@ -60,12 +60,12 @@ static lk_status want_real(reader *r, double *out) {
 	return lk_hint(r->err, "give a number from 0 to 1e300");
 }
 
-static lk_status want_bool(reader *r, bool *out) {
+static lk_status want_bool(struct reader *r, bool *out) {
 	*out = r->token == LK_JSON_TRUE;
 	return *out ? LK_OK : want(r, LK_JSON_FALSE, "true or false");
 }
 
-static lk_status want_text(reader *r, uint32_t *id) {
+static lk_status want_text(struct reader *r, uint32_t *id) {
 	size_t length;
 	LK_TRY(want(r, LK_JSON_STRING, "a text"));
 	const char *text = lk_json_text(r->json, &length);
@@ -75,7 +75,7 @@ static lk_status want_text(reader *r, uint32_t *id) {
 }
 
 /* "unknown NAME", with the nearest one or with all of them. */
-static lk_status unknown(reader *r, const char *text, const char *const *names, size_t count) {
+static lk_status unknown(struct reader *r, const char *text, const char *const *names, size_t count) {
 	char known[200];
 	size_t length = 0;
 	const char *near = lk_nearest(text, names, count);
@@ -86,14 +86,14 @@ static lk_status unknown(reader *r, const char *text, const char *const *names, 
 	return lk_hint(r->err, "known: %s", known);
 }
 
-static lk_status want_name(reader *r, const char *const *names, size_t count, unsigned *out) {
+static lk_status want_name(struct reader *r, const char *const *names, size_t count, unsigned *out) {
 	const char *text = lk_json_text(r->json, NULL);
 	for (*out = 0; *out < count; ++*out)
 		if (strcmp(names[*out], text) == 0) return LK_OK;
 	return unknown(r, text, names, count);
 }
 
-static lk_status want_choice(reader *r, lk_graph_list list, unsigned *out) {
+static lk_status want_choice(struct reader *r, lk_graph_list list, unsigned *out) {
 	const char *names[LK_GRAPH_NAMES];
 	size_t count = lk_graph_names(list, names);
 	if (list == LK_LIST_STREAM && r->token == LK_JSON_NUMBER) return want_count(r, 0, LK_STREAMS - 1, out);
@@ -104,10 +104,10 @@ static lk_status want_choice(reader *r, lk_graph_list list, unsigned *out) {
 /* ---- objects and arrays ---- */
 
 /* Reads the value at hand, member number `key` or element number `key`, into something. */
-typedef lk_status (*value_fn)(reader *r, void *into, unsigned key);
+typedef lk_status (*value_fn)(struct reader *r, void *into, unsigned key);
 
 /* The object at hand. Members have one of `count` (at most 64) names and occur once; `needed` ones must. */
-static lk_status read_object(reader *r, const char *const *keys, size_t count, uint64_t needed, value_fn value,
+static lk_status read_object(struct reader *r, const char *const *keys, size_t count, uint64_t needed, value_fn value,
 							 void *into) {
 	uint64_t seen = 0;
 	LK_TRY(want(r, LK_JSON_OBJECT, "an object"));
@@ -128,7 +128,7 @@ static lk_status read_object(reader *r, const char *const *keys, size_t count, u
 	return LK_OK;
 }
 
-static lk_status read_array(reader *r, value_fn value, void *into, unsigned least, unsigned most) {
+static lk_status read_array(struct reader *r, value_fn value, void *into, unsigned least, unsigned most) {
 	LK_TRY(want(r, LK_JSON_ARRAY, "an array"));
 	for (unsigned i = 0;; i++) {
 		LK_TRY(next(r));
@@ -142,12 +142,12 @@ static lk_status read_array(reader *r, value_fn value, void *into, unsigned leas
 
 /* ---- ranks and facts ---- */
 
-static lk_status group_value(reader *r, void *into, unsigned i) {
+static lk_status group_value(struct reader *r, void *into, unsigned i) {
 	uint32_t *pair = into;
 	return want_count(r, 1, UINT32_MAX, &pair[i]);
 }
 
-static lk_status group_member(reader *r, void *into, unsigned group) {
+static lk_status group_member(struct reader *r, void *into, unsigned group) {
 	lk_ranks *ranks = into;
 	uint32_t pair[2];
 	LK_TRY(read_array(r, group_value, pair, 2, 2));
@@ -156,7 +156,7 @@ static lk_status group_member(reader *r, void *into, unsigned group) {
 	return LK_OK;
 }
 
-static lk_status ranks_member(reader *r, void *into, unsigned key) {
+static lk_status ranks_member(struct reader *r, void *into, unsigned key) {
 	lk_ranks *ranks = into;
 	const char *names[LK_GRAPH_NAMES];
 	switch (key) {
@@ -167,7 +167,7 @@ static lk_status ranks_member(reader *r, void *into, unsigned key) {
 	}
 }
 
-static lk_status facts_member(reader *r, void *into, unsigned key) {
+static lk_status facts_member(struct reader *r, void *into, unsigned key) {
 	lk_graph *graph = into;
 	switch (key) {
 	case 0: return want_real(r, &graph->model_flops);
@@ -179,7 +179,7 @@ static lk_status facts_member(reader *r, void *into, unsigned key) {
 
 /* ---- blocks ---- */
 
-static lk_status dep_value(reader *r, void *into, unsigned i) {
+static lk_status dep_value(struct reader *r, void *into, unsigned i) {
 	(void)into, (void)i;
 	uint32_t dep;
 	LK_TRY(want_count(r, 0, INT32_MAX, &dep));
@@ -188,29 +188,29 @@ static lk_status dep_value(reader *r, void *into, unsigned i) {
 	return LK_OK;
 }
 
-typedef struct set {
+struct set {
 	lk_graph_list list;
 	unsigned bits;
-} set;
+};
 
-static lk_status set_value(reader *r, void *into, unsigned i) {
+static lk_status set_value(struct reader *r, void *into, unsigned i) {
 	(void)i;
-	set *all = into;
+	struct set *all = into;
 	unsigned bit;
 	LK_TRY(want_choice(r, all->list, &bit));
 	all->bits |= 1u << bit;
 	return LK_OK;
 }
 
-static lk_status read_set(reader *r, const lk_graph_field *field, void *at) {
-	set all = {.list = field->list};
+static lk_status read_set(struct reader *r, const lk_graph_field *field, void *at) {
+	struct set all = {.list = field->list};
 	LK_TRY(read_array(r, set_value, &all, 0, UINT16_MAX));
 	if (field->high == UINT32_MAX) *(uint32_t *)at = all.bits;
 	else *(uint8_t *)at = (uint8_t)all.bits;
 	return LK_OK;
 }
 
-static lk_status read_integer(reader *r, const lk_graph_field *field, void *at) {
+static lk_status read_integer(struct reader *r, const lk_graph_field *field, void *at) {
 	long long value;
 	bool byte = field->form == LK_FORM_BYTE, channel = field->form == LK_FORM_CHANNEL;
 	LK_TRY(want_integer(r, 0, byte ? (long long)field->high : channel ? INT32_MAX : INT64_MAX, &value));
@@ -220,7 +220,7 @@ static lk_status read_integer(reader *r, const lk_graph_field *field, void *at) 
 	return LK_OK;
 }
 
-static lk_status op_member(reader *r, void *into, unsigned key) {
+static lk_status op_member(struct reader *r, void *into, unsigned key) {
 	const lk_graph_field *field = &lk_graph_fields[key];
 	void *at = (char *)into + field->offset;
 	unsigned value;
@@ -240,7 +240,7 @@ static lk_status op_member(reader *r, void *into, unsigned key) {
 	}
 }
 
-static lk_status op_value(reader *r, void *into, unsigned i) {
+static lk_status op_value(struct reader *r, void *into, unsigned i) {
 	(void)into, (void)i;
 	const char *keys[LK_GRAPH_FIELDS];
 	uint64_t needed = 0;
@@ -257,13 +257,13 @@ static lk_status op_value(reader *r, void *into, unsigned i) {
 	return r->graph->failed ? lk_oom(r->err) : LK_OK;
 }
 
-static lk_status block_member(reader *r, void *into, unsigned key) {
+static lk_status block_member(struct reader *r, void *into, unsigned key) {
 	(void)into;
 	if (key == 0) return want_text(r, &lk_last(&r->graph->blocks)->name);
 	return read_array(r, op_value, NULL, 0, UINT32_MAX);
 }
 
-static lk_status block_value(reader *r, void *into, unsigned i) {
+static lk_status block_value(struct reader *r, void *into, unsigned i) {
 	(void)into, (void)i;
 	static const char *const keys[] = {"name", "operations"};
 	uint32_t id;
@@ -275,7 +275,7 @@ static lk_status block_value(reader *r, void *into, unsigned i) {
 
 /* ---- programs ---- */
 
-static lk_status call_field(reader *r, void *into, unsigned i) {
+static lk_status call_field(struct reader *r, void *into, unsigned i) {
 	lk_call *call = into;
 	long long value;
 	unsigned pass;
@@ -297,7 +297,7 @@ static lk_status call_field(reader *r, void *into, unsigned i) {
 	return LK_OK;
 }
 
-static lk_status call_value(reader *r, void *into, unsigned i) {
+static lk_status call_value(struct reader *r, void *into, unsigned i) {
 	(void)i;
 	lk_program *program = into;
 	lk_call call = {0};
@@ -307,18 +307,18 @@ static lk_status call_value(reader *r, void *into, unsigned i) {
 	return LK_OK;
 }
 
-static lk_status resident_member(reader *r, void *into, unsigned owner) {
+static lk_status resident_member(struct reader *r, void *into, unsigned owner) {
 	lk_program *program = into;
 	return want_real(r, &program->resident[owner]);
 }
 
-typedef struct named_stream {
+struct named_stream {
 	uint32_t stream, name;
 	bool thread;
-} named_stream;
+};
 
-static lk_status stream_member(reader *r, void *into, unsigned key) {
-	named_stream *named = into;
+static lk_status stream_member(struct reader *r, void *into, unsigned key) {
+	struct named_stream *named = into;
 	switch (key) {
 	case 0: return want_choice(r, LK_LIST_STREAM, &named->stream);
 	case 1: return want_text(r, &named->name);
@@ -326,11 +326,11 @@ static lk_status stream_member(reader *r, void *into, unsigned key) {
 	}
 }
 
-static lk_status stream_value(reader *r, void *into, unsigned i) {
+static lk_status stream_value(struct reader *r, void *into, unsigned i) {
 	(void)i;
 	static const char *const keys[] = {"stream", "name", "thread"};
 	lk_program *program = into;
-	named_stream named = {0};
+	struct named_stream named = {0};
 	LK_TRY(read_object(r, keys, 3, 1 | 2, stream_member, &named));
 	if (program->stream_names[named.stream] || (program->threads >> named.stream & 1))
 		return wrong(r, "this stream has a name already");
@@ -339,7 +339,7 @@ static lk_status stream_value(reader *r, void *into, unsigned i) {
 	return LK_OK;
 }
 
-static lk_status program_member(reader *r, void *into, unsigned key) {
+static lk_status program_member(struct reader *r, void *into, unsigned key) {
 	lk_program *program = into;
 	const char *names[LK_GRAPH_NAMES];
 	switch (key) {
@@ -353,7 +353,7 @@ static lk_status program_member(reader *r, void *into, unsigned key) {
 	}
 }
 
-static lk_status program_value(reader *r, void *into, unsigned i) {
+static lk_status program_value(struct reader *r, void *into, unsigned i) {
 	(void)into, (void)i;
 	static const char *const keys[] = {"name", "stage", "channels", "events", "resident", "calls", "streams"};
 	if (!lk_push(&r->graph->programs)) return lk_oom(r->err);
@@ -362,12 +362,12 @@ static lk_status program_value(reader *r, void *into, unsigned i) {
 
 /* ---- wires ---- */
 
-static lk_status wire_field(reader *r, void *into, unsigned i) {
-	quad *wire = into;
+static lk_status wire_field(struct reader *r, void *into, unsigned i) {
+	struct quad *wire = into;
 	return want_count(r, 0, INT32_MAX, &wire->at[i]);
 }
 
-static lk_status wire_value(reader *r, void *into, unsigned i) {
+static lk_status wire_value(struct reader *r, void *into, unsigned i) {
 	(void)into, (void)i;
 	if (!lk_push(&r->wires)) return lk_oom(r->err);
 	return read_array(r, wire_field, lk_last(&r->wires), 4, 4);
@@ -375,7 +375,7 @@ static lk_status wire_value(reader *r, void *into, unsigned i) {
 
 /* ---- teams ---- */
 
-static lk_status team_stage(reader *r, void *into, unsigned i) {
+static lk_status team_stage(struct reader *r, void *into, unsigned i) {
 	(void)into, (void)i;
 	uint32_t stage;
 	LK_TRY(want_count(r, 0, INT32_MAX, &stage));
@@ -384,7 +384,7 @@ static lk_status team_stage(reader *r, void *into, unsigned i) {
 	return LK_OK;
 }
 
-static lk_status team_member(reader *r, void *into, unsigned key) {
+static lk_status team_member(struct reader *r, void *into, unsigned key) {
 	(void)into;
 	lk_team *team = lk_last(&r->graph->teams);
 	switch (key) {
@@ -395,7 +395,7 @@ static lk_status team_member(reader *r, void *into, unsigned key) {
 	}
 }
 
-static lk_status team_value(reader *r, void *into, unsigned i) {
+static lk_status team_value(struct reader *r, void *into, unsigned i) {
 	(void)into, (void)i;
 	static const char *const keys[] = {"name", "members", "ranks", "across"};
 	lk_graph *graph = r->graph;
@@ -408,7 +408,7 @@ static lk_status team_value(reader *r, void *into, unsigned i) {
 }
 
 /* When all programs are known. */
-static lk_status lay_wires(reader *r, const char *file) {
+static lk_status lay_wires(struct reader *r, const char *file) {
 	lk_graph *graph = r->graph;
 	size_t count = graph->programs.count * (size_t)graph->channels;
 	if (count > LK_GRAPH_WIRES)
@@ -434,7 +434,7 @@ static lk_status lay_wires(reader *r, const char *file) {
 
 /* ---- the whole ---- */
 
-static lk_status top_member(reader *r, void *into, unsigned key) {
+static lk_status top_member(struct reader *r, void *into, unsigned key) {
 	(void)into;
 	static const char *const ranks[] = {"world", "stages", "chains", "groups"};
 	static const char *const facts[] = {"model_flops", "tokens", "samples", "peak_dtype"};
@@ -457,7 +457,7 @@ static lk_status top_member(reader *r, void *into, unsigned key) {
 }
 
 /* The version is the first member, so that another file is recognised at once. */
-static lk_status first_member(reader *r) {
+static lk_status first_member(struct reader *r) {
 	LK_TRY(next(r));
 	if (r->token == LK_JSON_OBJECT) LK_TRY(next(r));
 	if (r->token == LK_JSON_KEY && strcmp(lk_json_text(r->json, NULL), "lockstep_graph") == 0) {
@@ -468,7 +468,7 @@ static lk_status first_member(reader *r) {
 	return lk_hint(r->err, "give a file that --graph has written");
 }
 
-static lk_status read_top(reader *r) {
+static lk_status read_top(struct reader *r) {
 	static const char *const keys[] = {"lockstep_graph", "ranks", "facts", "channels", "blocks", "programs", "wires",
 	                                   "teams", "traced"};
 	LK_TRY(first_member(r));
@@ -477,7 +477,7 @@ static lk_status read_top(reader *r) {
 	return next(r); /* nothing follows */
 }
 
-static lk_status read_checked(reader *r, const char *file) {
+static lk_status read_checked(struct reader *r, const char *file) {
 	LK_TRY(read_top(r));
 	LK_TRY(lay_wires(r, file));
 	lk_status status = lk_graph_check(r->graph, r->err);
@@ -491,7 +491,7 @@ static lk_status read_checked(reader *r, const char *file) {
 }
 
 lk_status lk_graph_read_stream(lk_stream *in, lk_graph **out, lk_error *err) {
-	reader r = {.json = lk_json_open(in), .graph = lk_graph_new(), .err = err};
+	struct reader r = {.json = lk_json_open(in), .graph = lk_graph_new(), .err = err};
 	lk_status status = r.json && r.graph ? read_checked(&r, lk_stream_name(in)) : lk_oom(err);
 	lk_json_close(r.json);
 	lk_vec_free(&r.wires);

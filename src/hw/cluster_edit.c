@@ -90,10 +90,10 @@ lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const 
 /* ---- rates ---- */
 
 /* A number that says how much: a factor, or a rate in bytes/s; before it perhaps how many. */
-typedef struct amount {
+struct amount {
 	double factor, rate;
 	int count;
-} amount;
+};
 
 static lk_status not_understood(const char *where, const char *text, const char *hint, lk_error *err) {
 	char shown[64];
@@ -112,10 +112,10 @@ static double unit(const char *text) {
 	return 0;
 }
 
-static bool read_amount(const char *text, amount *out) {
+static bool read_amount(const char *text, struct amount *out) {
 	const char *end;
 	double number = lk_read_real(text, &end);
-	*out = (amount){0};
+	*out = (struct amount){0};
 	if (end == text || !(number > 0)) return false;
 	if ((*end == 'x' || *end == 'X' || *end == '*') && end[1]) {
 		if (number != floor(number) || number > LK_CLUSTER_NICS) return false;
@@ -131,7 +131,7 @@ static bool read_amount(const char *text, amount *out) {
 
 lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out,
 							   lk_error *err) {
-	amount a;
+	struct amount a;
 	if (!read_amount(text, &a)) return not_understood("nic", text, "write 2x, 400g (Gbit/s), 50GB/s or 8*400g", err);
 	lk_cluster_draft draft = draft_like(from);
 	lk_status status = LK_OK;
@@ -146,7 +146,7 @@ lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const ch
 
 lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out,
 								lk_error *err) {
-	amount a;
+	struct amount a;
 	if (!read_amount(text, &a) || a.count) return not_understood("link", text, "write 2x, or a rate as 450GB/s", err);
 	lk_cluster_draft draft = draft_like(from);
 	lk_status status = LK_OK;

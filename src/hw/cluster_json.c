@@ -21,30 +21,30 @@
 
 enum { OWN_DEVICES = 256 }; /* most of "devices" */
 
-typedef struct reader {
+struct reader {
 	lk_arena *arena;
 	const char *file;
 	const lk_device **own;      /* of "devices", those read so far */
 	size_t own_count;
 	lk_cluster_draft draft;
 	lk_error *err;
-} reader;
+};
 
 /* ---- members ---- */
 
-static const char *place(const reader *r, const lk_value *value, char out[200]) {
+static const char *place(const struct reader *r, const lk_value *value, char out[200]) {
 	snprintf(out, 200, "%.150s:%d:%d", r->file, value->line, value->column);
 	return out;
 }
 
-static lk_status fail_at(const reader *r, const lk_value *value, const char *what, const char *hint) {
+static lk_status fail_at(const struct reader *r, const lk_value *value, const char *what, const char *hint) {
 	char where[200];
 	lk_fail(r->err, LK_ERR_INPUT, place(r, value, where), "%s", what);
 	return hint ? lk_hint(r->err, "%s", hint) : LK_ERR_INPUT;
 }
 
 /* Every key of an object must be one of `names`. */
-static lk_status check_keys(const reader *r, const lk_value *object, const char *const *names, size_t count) {
+static lk_status check_keys(const struct reader *r, const lk_value *object, const char *const *names, size_t count) {
 	for (size_t i = 0; i < object->count; i++) {
 		bool known = false;
 		for (size_t n = 0; n < count && !known; n++) known = strcmp(object->keys[i], names[n]) == 0;
@@ -60,7 +60,7 @@ static lk_status check_keys(const reader *r, const lk_value *object, const char 
 }
 
 /* A number of an object, if it is there. */
-static lk_status real_member(const reader *r, const lk_value *object, const char *key, double low, double high,
+static lk_status real_member(const struct reader *r, const lk_value *object, const char *key, double low, double high,
                              double *out) {
 	const lk_value *value = lk_json_get(object, key);
 	if (!value) return LK_OK;
@@ -72,7 +72,7 @@ static lk_status real_member(const reader *r, const lk_value *object, const char
 	return LK_OK;
 }
 
-static lk_status count_member(const reader *r, const lk_value *object, const char *key, int high, int *out) {
+static lk_status count_member(const struct reader *r, const lk_value *object, const char *key, int high, int *out) {
 	double number = *out;
 	LK_TRY(real_member(r, object, key, 1, high, &number));
 	if (number != floor(number)) return fail_at(r, lk_json_get(object, key), "a count must be a whole number", NULL);
@@ -82,14 +82,14 @@ static lk_status count_member(const reader *r, const lk_value *object, const cha
 
 /* ---- devices ---- */
 
-static const lk_device *find_own(const reader *r, const char *name) {
+static const lk_device *find_own(const struct reader *r, const char *name) {
 	for (size_t i = 0; i < r->own_count; i++)
 		if (lk_same_name(r->own[i]->name, name)) return r->own[i];
 	return NULL;
 }
 
 /* Names a device by its text; an unknown one is an error at its place in the file. */
-static lk_status named_device(const reader *r, const lk_value *value, const lk_device **out) {
+static lk_status named_device(const struct reader *r, const lk_value *value, const lk_device **out) {
 	lk_error why = {0};
 	*out = find_own(r, value->text);
 	if (*out) return LK_OK;
@@ -105,7 +105,7 @@ static const char *field_text(const lk_value *value) {
 	return value->kind == LK_JSON_FALSE ? "false" : NULL;
 }
 
-static lk_status own_device(const reader *r, const lk_value *object, const lk_device **out) {
+static lk_status own_device(const struct reader *r, const lk_value *object, const lk_device **out) {
 	lk_device *device = LK_NEW(r->arena, lk_device);
 	char where[200];
 	if (!device) return lk_oom(r->err);
@@ -128,7 +128,7 @@ static lk_status own_device(const reader *r, const lk_value *object, const lk_de
 	return LK_OK;
 }
 
-static lk_status read_device(const reader *r, const lk_value *group, const lk_device **out) {
+static lk_status read_device(const struct reader *r, const lk_value *group, const lk_device **out) {
 	const lk_value *value = lk_json_get(group, "device");
 	if (!value) return fail_at(r, group, "these nodes have no device", "add \"device\": \"h100-sxm\"");
 	if (value->kind == LK_JSON_STRING) return named_device(r, value, out);
@@ -137,7 +137,7 @@ static lk_status read_device(const reader *r, const lk_value *group, const lk_de
 }
 
 /* The devices that the file defines; one may be the "base" of those behind it. */
-static lk_status read_devices(reader *r, const lk_value *list) {
+static lk_status read_devices(struct reader *r, const lk_value *list) {
 	if (!list) return LK_OK;
 	if (list->kind != LK_JSON_ARRAY) return fail_at(r, list, "devices must be an array of objects", NULL);
 	if (list->count > OWN_DEVICES) return fail_at(r, list, "more than 256 devices", NULL);
@@ -156,7 +156,7 @@ static lk_status read_devices(reader *r, const lk_value *list) {
 
 /* ---- nodes ---- */
 
-static lk_status read_wiring(const reader *r, const lk_value *group, lk_node *node) {
+static lk_status read_wiring(const struct reader *r, const lk_value *group, lk_node *node) {
 	static const char *const names[] = {
 		[LK_INTRA_PCIE] = "pcie", [LK_INTRA_MESH] = "mesh", [LK_INTRA_SWITCH] = "switch"};
 	const lk_value *value = lk_json_get(group, "intra");
@@ -180,7 +180,7 @@ static lk_status read_wiring(const reader *r, const lk_value *group, lk_node *no
 	               "say \"intra\": \"pcie\", or give intra_GBps");
 }
 
-static lk_status read_nics(const reader *r, const lk_value *group, lk_node *node) {
+static lk_status read_nics(const struct reader *r, const lk_value *group, lk_node *node) {
 	double gigabits = 0, us = 0;
 	LK_TRY(count_member(r, group, "nics", LK_CLUSTER_NICS, &node->nics));
 	LK_TRY(real_member(r, group, "nic_gbps", 1e-3, LK_CLUSTER_RATE * 8 / 1e9, &gigabits));
@@ -190,7 +190,7 @@ static lk_status read_nics(const reader *r, const lk_value *group, lk_node *node
 	return LK_OK;
 }
 
-static lk_status read_group(reader *r, const lk_value *group) {
+static lk_status read_group(struct reader *r, const lk_value *group) {
 	static const char *const keys[] = {"count", "gpus", "device", "intra", "intra_gbps", "intra_GBps", "nics",
 	                                   "nic_gbps", "nic_latency_us"};
 	if (group->kind != LK_JSON_OBJECT) return fail_at(r, group, "an element of nodes must be an object", NULL);
@@ -209,7 +209,7 @@ static lk_status read_group(reader *r, const lk_value *group) {
 
 /* ---- the whole ---- */
 
-static lk_status read_cluster(reader *r, const lk_value *top) {
+static lk_status read_cluster(struct reader *r, const lk_value *top) {
 	static const char *const keys[] = {"nodes", "oversubscription", "rail_optimised", "devices", "measured"};
 	if (top->kind != LK_JSON_OBJECT) return fail_at(r, top, "a cluster must be an object", NULL);
 	LK_TRY(check_keys(r, top, keys, sizeof keys / sizeof *keys));
@@ -228,7 +228,7 @@ static lk_status read_cluster(reader *r, const lk_value *top) {
 lk_status lk_cluster_json(lk_arena *arena, lk_stream *in, lk_cluster *out, lk_error *err) {
 	lk_value *top;
 	LK_TRY(lk_json_document(arena, in, &top, err));
-	reader r = {arena, lk_stream_name(in), NULL, 0, LK_CLUSTER_DRAFT_INIT, err};
+	struct reader r = {arena, lk_stream_name(in), NULL, 0, LK_CLUSTER_DRAFT_INIT, err};
 	lk_status status = read_cluster(&r, top);
 	if (status == LK_OK) status = lk_cluster_seal(arena, &r.draft, out, err);
 	lk_vec_free(&r.draft.runs);

@@ -22,17 +22,17 @@
 
 enum { WORD = 64, JSON_FILE_LIMIT = 64 << 20 };
 
-typedef struct parser {
+struct parser {
 	const char *text, *at;
 	lk_cluster_draft draft;
 	bool oversub_said;
 	lk_error *err;
-} parser;
+};
 
 /* ---- scanning ---- */
 
 /* Every error of this file: the column counts from 1. */
-static lk_status fail_at(parser *p, const char *at, const char *what, const char *shown, const char *hint) {
+static lk_status fail_at(struct parser *p, const char *at, const char *what, const char *shown, const char *hint) {
 	char where[48];
 	snprintf(where, sizeof where, "cluster, column %zu", (size_t)(at - p->text) + 1);
 	if (shown) lk_fail(p->err, LK_ERR_INPUT, where, "%s '%.60s'", what, shown);
@@ -40,11 +40,11 @@ static lk_status fail_at(parser *p, const char *at, const char *what, const char
 	return hint ? lk_hint(p->err, "%s", hint) : LK_ERR_INPUT;
 }
 
-static void skip_blanks(parser *p) {
+static void skip_blanks(struct parser *p) {
 	p->at += strspn(p->at, " \t\r\n");
 }
 
-static bool accept(parser *p, char c) {
+static bool accept(struct parser *p, char c) {
 	skip_blanks(p);
 	if (*p->at != c) return false;
 	p->at++;
@@ -60,7 +60,7 @@ static bool is_letter(char c) {
 }
 
 /* If the letters at the cursor are `word` in any case, goes behind them. */
-static bool accept_word(parser *p, const char *word) {
+static bool accept_word(struct parser *p, const char *word) {
 	skip_blanks(p);
 	size_t n = 0;
 	for (; is_letter(p->at[n]) && word[n]; n++)
@@ -70,7 +70,7 @@ static bool accept_word(parser *p, const char *word) {
 	return true;
 }
 
-static lk_status read_count(parser *p, long long high, const char *of_what, int *out) {
+static lk_status read_count(struct parser *p, long long high, const char *of_what, int *out) {
 	skip_blanks(p);
 	const char *from = p->at;
 	long long count = 0;
@@ -84,7 +84,7 @@ static lk_status read_count(parser *p, long long high, const char *of_what, int 
 	return LK_OK;
 }
 
-static lk_status read_rate(parser *p, double low, double high, const char *of_what, double *out) {
+static lk_status read_rate(struct parser *p, double low, double high, const char *of_what, double *out) {
 	skip_blanks(p);
 	const char *from = p->at, *end;
 	double number = lk_read_real(from, &end);
@@ -98,11 +98,11 @@ static lk_status read_rate(parser *p, double low, double high, const char *of_wh
 }
 
 /* The word at the cursor, for error messages and device names: up to a blank, comma, plus or star. */
-static size_t word_length(const parser *p) {
+static size_t word_length(const struct parser *p) {
 	return strcspn(p->at, " \t\r\n,+*");
 }
 
-static lk_status unexpected(parser *p, const char *hint) {
+static lk_status unexpected(struct parser *p, const char *hint) {
 	skip_blanks(p);
 	if (!*p->at) return fail_at(p, p->at, "the text ends too early", NULL, hint);
 	char word[WORD];
@@ -113,7 +113,7 @@ static lk_status unexpected(parser *p, const char *hint) {
 
 /* ---- nodes ---- */
 
-static lk_status read_device(parser *p, const lk_device **out) {
+static lk_status read_device(struct parser *p, const lk_device **out) {
 	skip_blanks(p);
 	const char *from = p->at;
 	size_t length = word_length(p);
@@ -140,7 +140,7 @@ static lk_status read_device(parser *p, const lk_device **out) {
 }
 
 /* PCIe x16 per direction as NCCL reckons it: 12 GB/s for generation 3, doubled with each (graph/topo.h). */
-static lk_status read_pcie(parser *p, const char *from, lk_node *node) {
+static lk_status read_pcie(struct parser *p, const char *from, lk_node *node) {
 	node->intra = LK_INTRA_PCIE;
 	node->intra_rate = node->device->pcie_rate;
 	if (!is_digit(*p->at)) return LK_OK;
@@ -152,7 +152,7 @@ static lk_status read_pcie(parser *p, const char *from, lk_node *node) {
 }
 
 /* `fits`: the word names the kind of links that the device has. */
-static lk_status read_links(parser *p, const char *from, lk_node *node, lk_intra intra, bool fits) {
+static lk_status read_links(struct parser *p, const char *from, lk_node *node, lk_intra intra, bool fits) {
 	const lk_device *device = node->device;
 	int generation = lk_nvlink_generation(device->arch);
 	char hint[64] = "say pcie, or leave it out for the usual wiring";
@@ -169,14 +169,14 @@ static lk_status read_links(parser *p, const char *from, lk_node *node, lk_intra
 	return LK_OK;
 }
 
-static lk_status read_nvlink(parser *p, const char *from, lk_node *node, lk_intra wired) {
+static lk_status read_nvlink(struct parser *p, const char *from, lk_node *node, lk_intra wired) {
 	int generation = lk_nvlink_generation(node->device->arch);
 	int said = is_digit(*p->at) ? *p->at++ - '0' : generation;
 	return read_links(p, from, node, wired, generation && said == generation);
 }
 
 /* Reads the wiring, if one stands here. */
-static lk_status read_wiring(parser *p, lk_node *node) {
+static lk_status read_wiring(struct parser *p, lk_node *node) {
 	skip_blanks(p);
 	const char *from = p->at;
 	lk_intra wired = node->device->link_switch ? LK_INTRA_SWITCH : LK_INTRA_MESH;
@@ -189,7 +189,7 @@ static lk_status read_wiring(parser *p, lk_node *node) {
 }
 
 /* Reads "300GB/s", if it stands here. */
-static lk_status read_link_rate(parser *p, lk_node *node) {
+static lk_status read_link_rate(struct parser *p, lk_node *node) {
 	skip_blanks(p);
 	if (!is_digit(*p->at) && *p->at != '.') return LK_OK;
 	const char *from = p->at;
@@ -201,7 +201,7 @@ static lk_status read_link_rate(parser *p, lk_node *node) {
 	return LK_OK;
 }
 
-static lk_status read_nic(parser *p, lk_node *node) {
+static lk_status read_nic(struct parser *p, lk_node *node) {
 	double gbits, us = 0;
 	LK_TRY(read_count(p, LK_CLUSTER_NICS, "the number of NICs of a node", &node->nics));
 	if (!accept(p, '*')) return unexpected(p, "say how many NICs of which rate, such as nic 8*400g");
@@ -220,7 +220,7 @@ static lk_status read_nic(parser *p, lk_node *node) {
 	return LK_OK;
 }
 
-static lk_status read_oversub(parser *p) {
+static lk_status read_oversub(struct parser *p) {
 	skip_blanks(p);
 	const char *from = p->at;
 	double factor;
@@ -232,7 +232,7 @@ static lk_status read_oversub(parser *p) {
 	return LK_OK;
 }
 
-static lk_status read_option(parser *p, lk_node *node) {
+static lk_status read_option(struct parser *p, lk_node *node) {
 	if (accept_word(p, "nic")) return read_nic(p, node);
 	if (accept_word(p, "oversub")) return read_oversub(p);
 	if (accept_word(p, "rail")) return LK_OK;
@@ -243,7 +243,7 @@ static lk_status read_option(parser *p, lk_node *node) {
 
 /* ---- the whole ---- */
 
-static lk_status read_nodes(parser *p) {
+static lk_status read_nodes(struct parser *p) {
 	int nodes = 0, gpus;
 	skip_blanks(p);
 	const char *from = p->at;
@@ -266,7 +266,7 @@ static lk_status read_nodes(parser *p) {
 }
 
 static lk_status read_text(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
-	parser p = {text, text, LK_CLUSTER_DRAFT_INIT, false, err};
+	struct parser p = {text, text, LK_CLUSTER_DRAFT_INIT, false, err};
 	lk_status status;
 	do status = read_nodes(&p);
 	while (status == LK_OK && accept(&p, '+'));
@@ -293,7 +293,7 @@ static lk_status read_file(lk_arena *arena, const char *path, lk_cluster *out, l
 
 /* "[COUNT node *] FILE.xml": nodes as NCCL describes one. */
 static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
-	parser p = {text, text, LK_CLUSTER_DRAFT_INIT, false, err};
+	struct parser p = {text, text, LK_CLUSTER_DRAFT_INIT, false, err};
 	lk_node node;
 	lk_stream *in;
 	int nodes = 1;

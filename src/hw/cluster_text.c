@@ -8,15 +8,15 @@
 #include "hw/hw_internal.h"
 
 /* Text of bounded length: once something does not fit, nothing more is written. */
-typedef struct writer {
+struct writer {
 	char *at;
 	size_t size, used;
 	bool cut;
-} writer;
+};
 
 static const char ellipsis[] = " ...";
 
-static void put(writer *w, const char *text) {
+static void put(struct writer *w, const char *text) {
 	size_t length = strlen(text);
 	if (w->cut || w->used + length + sizeof ellipsis > w->size) {
 		w->cut = true;
@@ -26,7 +26,7 @@ static void put(writer *w, const char *text) {
 	w->used += length;
 }
 
-static void put_count(writer *w, int count) {
+static void put_count(struct writer *w, int count) {
 	char text[16];
 	snprintf(text, sizeof text, "%d", count);
 	put(w, text);
@@ -34,19 +34,19 @@ static void put_count(writer *w, int count) {
 
 /* Six decimals at most: the text of a rate that was read from a text is that text again, although it was scaled to
  * bytes per second in between. */
-static void put_number(writer *w, double number) {
+static void put_number(struct writer *w, double number) {
 	char text[64];
 	put(w, lk_format_shortest(round(number * 1e6) / 1e6, text, sizeof text));
 }
 
-static void put_name(writer *w, const char *name) {
+static void put_name(struct writer *w, const char *name) {
 	const char *quote = !name[strcspn(name, " \t,+*'\"")] ? "" : strchr(name, '"') ? "'" : "\"";
 	put(w, quote);
 	put(w, name);
 	put(w, quote);
 }
 
-static void put_intra(writer *w, const lk_node *node) {
+static void put_intra(struct writer *w, const lk_node *node) {
 	const lk_device *device = node->device;
 	int generation = lk_nvlink_generation(device->arch);
 	bool as_wired = device->link_rate > 0 && (node->intra == LK_INTRA_SWITCH) == device->link_switch;
@@ -66,7 +66,7 @@ static void put_intra(writer *w, const lk_node *node) {
 	put(w, "GB/s");
 }
 
-static void put_nics(writer *w, const lk_node *node) {
+static void put_nics(struct writer *w, const lk_node *node) {
 	put(w, ", nic ");
 	put_count(w, node->nics);
 	put(w, "*");
@@ -79,7 +79,7 @@ static void put_nics(writer *w, const lk_node *node) {
 }
 
 void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size) {
-	writer w = {out, size, 0, false};
+	struct writer w = {out, size, 0, false};
 	*out = '\0';
 	for (int g = 0; g < cluster->groups && !w.cut; g++) {
 		if (g) put(&w, " + ");

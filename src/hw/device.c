@@ -20,30 +20,30 @@
 
 enum { KEY = 96 };
 
-typedef struct entry {
+struct entry {
 	lk_device device;
 	const char *aliases; /* comma separated */
-} entry;
+};
 
-typedef struct key {
+struct key {
 	const char *text;
 	int device;
-} key;
+};
 
 /* An accelerator that is known and not modelled: every key that begins so is refused with the reason. */
-typedef struct refusal {
+struct refusal {
 	const char *prefix, *name, *reason;
-} refusal;
+};
 
-typedef struct catalogue {
+struct catalogue {
 	lk_arena arena;
-	LK_VEC(entry) entries;
-	LK_VEC(key) keys;
-	LK_VEC(refusal) refusals;
+	LK_VEC(struct entry) entries;
+	LK_VEC(struct key) keys;
+	LK_VEC(struct refusal) refusals;
 	int column[LK_DEVICE_COLUMNS]; /* of devices.csv, by field */
-} catalogue;
+};
 
-static void catalogue_free(catalogue *cat) {
+static void catalogue_free(struct catalogue *cat) {
 	if (!cat) return;
 	lk_arena_free(&cat->arena);
 	lk_vec_free(&cat->entries);
@@ -83,12 +83,12 @@ static bool make_key(const char *name, size_t length, char out[KEY]) {
 }
 
 static int compare_keys(const void *a, const void *b) {
-	return strcmp(((const key *)a)->text, ((const key *)b)->text);
+	return strcmp(((const struct key *)a)->text, ((const struct key *)b)->text);
 }
 
-static const key *find_key(const catalogue *cat, const char *text) {
-	key wanted = {text, 0};
-	return cat->keys.count ? bsearch(&wanted, cat->keys.at, cat->keys.count, sizeof(key), compare_keys) : NULL;
+static const struct key *find_key(const struct catalogue *cat, const char *text) {
+	struct key wanted = {text, 0};
+	return cat->keys.count ? bsearch(&wanted, cat->keys.at, cat->keys.count, sizeof(struct key), compare_keys) : NULL;
 }
 
 /* ---- loading ---- */
@@ -102,17 +102,17 @@ static bool next_part(const char **list, const char **part, size_t *length) {
 	return true;
 }
 
-static lk_status add_key(catalogue *cat, const char *name, size_t length, const char *where, lk_error *err) {
+static lk_status add_key(struct catalogue *cat, const char *name, size_t length, const char *where, lk_error *err) {
 	char text[KEY];
 	if (!make_key(name, length, text))
 		return lk_fail(err, LK_ERR_INPUT, where, "'%.*s' is no name of a device", (int)length, name);
 	const char *copy = lk_arena_strdup(&cat->arena, text);
 	if (!copy || !lk_push(&cat->keys)) return lk_oom(err);
-	*lk_last(&cat->keys) = (key){copy, (int)cat->entries.count - 1};
+	*lk_last(&cat->keys) = (struct key){copy, (int)cat->entries.count - 1};
 	return LK_OK;
 }
 
-static lk_status add_aliases(catalogue *cat, const char *list, const char *where, lk_error *err) {
+static lk_status add_aliases(struct catalogue *cat, const char *list, const char *where, lk_error *err) {
 	char *shown = lk_arena_alloc(&cat->arena, 2 * strlen(list) + 1), *to = shown;
 	if (!shown) return lk_oom(err);
 	const char *part;
@@ -127,7 +127,7 @@ static lk_status add_aliases(catalogue *cat, const char *list, const char *where
 	return LK_OK;
 }
 
-static lk_status find_columns(catalogue *cat, const lk_csv *csv, lk_error *err) {
+static lk_status find_columns(struct catalogue *cat, const lk_csv *csv, lk_error *err) {
 	for (int i = 0; i < LK_DEVICE_COLUMNS; i++) {
 		cat->column[i] = lk_csv_column(csv, lk_device_field(i));
 		if (cat->column[i] >= 0) continue;
@@ -136,7 +136,7 @@ static lk_status find_columns(catalogue *cat, const lk_csv *csv, lk_error *err) 
 	return LK_OK;
 }
 
-static lk_status add_device(catalogue *cat, const lk_csv *csv, lk_error *err) {
+static lk_status add_device(struct catalogue *cat, const lk_csv *csv, lk_error *err) {
 	if (!cat->entries.count) LK_TRY(find_columns(cat, csv, err));
 	const char *where = lk_csv_where(csv);
 	if (!lk_push(&cat->entries)) return lk_oom(err);
@@ -149,7 +149,7 @@ static lk_status add_device(catalogue *cat, const lk_csv *csv, lk_error *err) {
 	return add_aliases(cat, lk_csv_field(csv, lk_csv_column(csv, "aliases")), where, err);
 }
 
-static lk_status add_refusal(catalogue *cat, const lk_csv *csv, lk_error *err) {
+static lk_status add_refusal(struct catalogue *cat, const lk_csv *csv, lk_error *err) {
 	const char *list = lk_csv_field(csv, lk_csv_column(csv, "prefixes")), *part;
 	const char *name = lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "name")));
 	const char *reason = lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "reason")));
@@ -161,14 +161,14 @@ static lk_status add_refusal(catalogue *cat, const lk_csv *csv, lk_error *err) {
 			return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "'%.*s' is no prefix", (int)length, part);
 		const char *prefix = lk_arena_strdup(&cat->arena, text);
 		if (!prefix || !lk_push(&cat->refusals)) return lk_oom(err);
-		*lk_last(&cat->refusals) = (refusal){prefix, name, reason};
+		*lk_last(&cat->refusals) = (struct refusal){prefix, name, reason};
 	}
 	return LK_OK;
 }
 
-typedef lk_status row_reader(catalogue *cat, const lk_csv *csv, lk_error *err);
+typedef lk_status row_reader(struct catalogue *cat, const lk_csv *csv, lk_error *err);
 
-static lk_status read_rows(catalogue *cat, const char *dir, const char *file, row_reader *row, lk_error *err) {
+static lk_status read_rows(struct catalogue *cat, const char *dir, const char *file, row_reader *row, lk_error *err) {
 	lk_stream *in;
 	LK_TRY(lk_data_open(dir, file, &in, err));
 	lk_csv *csv = NULL;
@@ -185,11 +185,11 @@ static lk_status read_rows(catalogue *cat, const char *dir, const char *file, ro
 }
 
 /* Two devices of one name would make the answer depend on the order of the file. */
-static lk_status sort_keys(catalogue *cat, lk_error *err) {
+static lk_status sort_keys(struct catalogue *cat, lk_error *err) {
 	if (!cat->entries.count) return lk_fail(err, LK_ERR_INPUT, "devices.csv", "no device in it");
-	qsort(cat->keys.at, cat->keys.count, sizeof(key), compare_keys);
+	qsort(cat->keys.at, cat->keys.count, sizeof(struct key), compare_keys);
 	for (size_t i = 1; i < cat->keys.count; i++) {
-		const key *a = &cat->keys.at[i - 1], *b = &cat->keys.at[i];
+		const struct key *a = &cat->keys.at[i - 1], *b = &cat->keys.at[i];
 		if (a->device == b->device || strcmp(a->text, b->text) != 0) continue;
 		return lk_fail(err, LK_ERR_INPUT, "devices.csv", "'%s' names both %s and %s", a->text,
 		               cat->entries.at[a->device].device.name, cat->entries.at[b->device].device.name);
@@ -197,8 +197,8 @@ static lk_status sort_keys(catalogue *cat, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status catalogue_load(const char *dir, catalogue **out, lk_error *err) {
-	catalogue *cat = calloc(1, sizeof *cat);
+static lk_status catalogue_load(const char *dir, struct catalogue **out, lk_error *err) {
+	struct catalogue *cat = calloc(1, sizeof *cat);
 	if (!cat) return lk_oom(err);
 	lk_status status = read_rows(cat, dir, "devices.csv", add_device, err);
 	if (status == LK_OK) status = read_rows(cat, dir, "not_modelled.csv", add_refusal, err);
@@ -210,15 +210,15 @@ static lk_status catalogue_load(const char *dir, catalogue **out, lk_error *err)
 
 /* ---- the catalogue of the process: see data.h ---- */
 
-static _Atomic(catalogue *) loaded;
+static _Atomic(struct catalogue *) loaded;
 
-static bool publish(catalogue *cat) {
-	catalogue *none = NULL;
+static bool publish(struct catalogue *cat) {
+	struct catalogue *none = NULL;
 	return atomic_compare_exchange_strong(&loaded, &none, cat);
 }
 
 lk_status lk_catalogue_open(const char *dir, lk_error *err) {
-	catalogue *cat = NULL;
+	struct catalogue *cat = NULL;
 	LK_TRY(catalogue_load(dir, &cat, err));
 	if (publish(cat)) return LK_OK;
 	catalogue_free(cat);
@@ -227,8 +227,8 @@ lk_status lk_catalogue_open(const char *dir, lk_error *err) {
 
 /* NULL, with the error filled, only when memory is out or the compiled-in file is damaged; then the next call tries
  * again. */
-static const catalogue *get_catalogue(lk_error *err) {
-	catalogue *cat = atomic_load(&loaded);
+static const struct catalogue *get_catalogue(lk_error *err) {
+	struct catalogue *cat = atomic_load(&loaded);
 	if (cat) return cat;
 	if (catalogue_load(NULL, &cat, err) != LK_OK) return NULL;
 	if (!publish(cat)) catalogue_free(cat);
@@ -245,10 +245,10 @@ static size_t before_remark(const char *name) {
 	return (size_t)(open - name);
 }
 
-static const lk_device *find_in(const catalogue *cat, const char *name) {
+static const lk_device *find_in(const struct catalogue *cat, const char *name) {
 	char text[KEY];
 	if (!cat || !name || !make_key(name, before_remark(name), text)) return NULL;
-	const key *found = find_key(cat, text);
+	const struct key *found = find_key(cat, text);
 	return found ? &cat->entries.at[found->device].device : NULL;
 }
 
@@ -257,9 +257,9 @@ const lk_device *lk_device_find(const char *name) {
 }
 
 /* Fills the error of a name that was not found; `text` is its key. */
-static lk_status not_found(const catalogue *cat, const char *name, const char *text, lk_error *err) {
+static lk_status not_found(const struct catalogue *cat, const char *name, const char *text, lk_error *err) {
 	for (size_t i = 0; i < cat->refusals.count; i++) {
-		const refusal *r = &cat->refusals.at[i];
+		const struct refusal *r = &cat->refusals.at[i];
 		if (strncmp(text, r->prefix, strlen(r->prefix)) != 0) continue;
 		lk_fail(err, LK_ERR_INPUT, "device", "'%.80s' (%s) is not modelled: %s", name, r->name, r->reason);
 		return lk_hint(err, "describe it in a cluster file with its own rates, or name a modelled device");
@@ -269,14 +269,14 @@ static lk_status not_found(const catalogue *cat, const char *name, const char *t
 	if (!names) return lk_oom(err);
 	for (size_t i = 0; i < cat->keys.count; i++) names[i] = cat->keys.at[i].text;
 	const char *near = lk_nearest(text, names, cat->keys.count);
-	const key *found = near ? find_key(cat, near) : NULL;
+	const struct key *found = near ? find_key(cat, near) : NULL;
 	free(names);
 	if (found) return lk_hint(err, "did you mean %s?", cat->entries.at[found->device].device.name);
 	return lk_hint(err, "name a device such as h100-sxm, a100-sxm-80 or mi300x, or describe it in a cluster file");
 }
 
 lk_status lk_device_lookup(const char *name, const lk_device **out, lk_error *err) {
-	const catalogue *cat = get_catalogue(err);
+	const struct catalogue *cat = get_catalogue(err);
 	if (!cat) return err ? err->status : LK_ERR_INTERNAL;
 	const lk_device *found = find_in(cat, name);
 	if (found) {
@@ -290,17 +290,17 @@ lk_status lk_device_lookup(const char *name, const lk_device **out, lk_error *er
 }
 
 int lk_device_count(void) {
-	const catalogue *cat = get_catalogue(NULL);
+	const struct catalogue *cat = get_catalogue(NULL);
 	return cat ? (int)cat->entries.count : 0;
 }
 
 const lk_device *lk_device_at(int index) {
-	const catalogue *cat = get_catalogue(NULL);
+	const struct catalogue *cat = get_catalogue(NULL);
 	return cat && index >= 0 && (size_t)index < cat->entries.count ? &cat->entries.at[index].device : NULL;
 }
 
 const char *lk_device_aliases(const lk_device *device) {
-	const catalogue *cat = get_catalogue(NULL);
+	const struct catalogue *cat = get_catalogue(NULL);
 	for (size_t i = 0; cat && i < cat->entries.count; i++)
 		if (&cat->entries.at[i].device == device) return cat->entries.at[i].aliases;
 	return "";
@@ -322,7 +322,7 @@ static bool same_but_memory(const lk_device *a, const lk_device *b) {
 }
 
 const lk_device *lk_device_variant(const lk_device *device, double memory_bytes) {
-	const catalogue *cat = get_catalogue(NULL);
+	const struct catalogue *cat = get_catalogue(NULL);
 	const lk_device *best = device;
 	for (size_t i = 0; cat && i < cat->entries.count; i++) {
 		const lk_device *other = &cat->entries.at[i].device;

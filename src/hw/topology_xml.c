@@ -19,7 +19,7 @@
 
 enum { LIMIT = 64 << 20, DEPTH = 64 };
 
-typedef struct topology {
+struct topology {
 	XML_Parser parser;
 	int depth;
 	bool system;          /* the outermost element is what it should be */
@@ -30,7 +30,7 @@ typedef struct topology {
 	int sm;               /* compute capability, 80 = 8.0 */
 	long pci_device;      /* of a GPU, 0x20b2 */
 	double mbits, latency_us;
-} topology;
+};
 
 static const char *attribute(const char **attributes, const char *name) {
 	for (int i = 0; attributes[i]; i += 2)
@@ -52,7 +52,7 @@ static double number(const char *text, double low, double high) {
 
 /* ---- elements ---- */
 
-static void see_pci(topology *t, const char **attributes) {
+static void see_pci(struct topology *t, const char **attributes) {
 	long class = hex(attribute(attributes, "class")) >> 8;
 	if (class == 0x0302 || class == 0x0300) {
 		long device = hex(attribute(attributes, "device"));
@@ -62,19 +62,19 @@ static void see_pci(topology *t, const char **attributes) {
 	if (class == 0x0200 || class == 0x0207) t->plain_nics++;
 }
 
-static void see_gpu(topology *t, const char **attributes) {
+static void see_gpu(struct topology *t, const char **attributes) {
 	t->gpus++;
 	if (t->gpus == 1) t->sm = (int)number(attribute(attributes, "sm"), 0, 1000);
 }
 
-static void see_nvlink(topology *t, const char **attributes) {
+static void see_nvlink(struct topology *t, const char **attributes) {
 	int count = (int)number(attribute(attributes, "count"), 0, 64);
 	if (t->gpus != 1) return;
 	if (t->links < 1024) t->links += count;
 	if (hex(attribute(attributes, "tclass")) >> 8 == 0x0680) t->switched += count;
 }
 
-static void see_net(topology *t, const char **attributes) {
+static void see_net(struct topology *t, const char **attributes) {
 	double mbits = number(attribute(attributes, "speed"), 0, 1e7);
 	if (!(mbits > 0)) mbits = 10000;
 	if (mbits < t->mbits) return;
@@ -85,7 +85,7 @@ static void see_net(topology *t, const char **attributes) {
 }
 
 static void begin(void *context, const char *name, const char **attributes) {
-	topology *t = context;
+	struct topology *t = context;
 	if (t->depth == 0) t->system = strcmp(name, "system") == 0;
 	if (++t->depth > DEPTH) t->wrong = "elements are nested too deep";
 	if (!t->system) t->wrong = "the outermost element is not <system>";
@@ -106,14 +106,14 @@ static void begin(void *context, const char *name, const char **attributes) {
 }
 
 static void end(void *context, const char *name) {
-	topology *t = context;
+	struct topology *t = context;
 	(void)name;
 	t->depth--;
 }
 
 /* Entities of one's own have no place here. */
 static void doctype(void *context, const char *name, const char *system, const char *public, int internal) {
-	topology *t = context;
+	struct topology *t = context;
 	(void)name, (void)system, (void)public, (void)internal;
 	t->wrong = "it has a document type";
 	XML_StopParser(t->parser, XML_FALSE);
@@ -121,7 +121,7 @@ static void doctype(void *context, const char *name, const char *system, const c
 
 /* ---- the file ---- */
 
-static lk_status fail(topology *t, lk_stream *in, lk_error *err) {
+static lk_status fail(struct topology *t, lk_stream *in, lk_error *err) {
 	char where[256];
 	snprintf(where, sizeof where, "%.200s:%lu:%lu", lk_stream_name(in),
 			 (unsigned long)XML_GetCurrentLineNumber(t->parser),
@@ -132,7 +132,7 @@ static lk_status fail(topology *t, lk_stream *in, lk_error *err) {
 	return lk_hint(err, "give a file that NCCL_TOPO_DUMP_FILE wrote");
 }
 
-static lk_status parse(topology *t, lk_stream *in, lk_error *err) {
+static lk_status parse(struct topology *t, lk_stream *in, lk_error *err) {
 	char buffer[16384];
 	size_t all = 0;
 	for (size_t got = 1; got > 0;) {
@@ -161,7 +161,7 @@ static const struct {
 	  {70, "v100-sxm-32"}, {75, "t4"}, {80, "a100-sxm-80"}, {86, "a40"}, {89, "l40s"}, {90, "h100-sxm"}, {100, "b200"},
 };
 
-static const lk_device *device_of(const topology *t) {
+static const lk_device *device_of(const struct topology *t) {
 	const lk_device *device = NULL;
 	for (size_t i = 0; i < sizeof by_pci / sizeof *by_pci && !device; i++)
 		if (by_pci[i].id == t->pci_device) device = lk_device_find(by_pci[i].name);
@@ -170,7 +170,7 @@ static const lk_device *device_of(const topology *t) {
 	return device;
 }
 
-static void wire(const topology *t, lk_node *node) {
+static void wire(const struct topology *t, lk_node *node) {
 	const lk_device *device = node->device;
 	if (t->links > 0 && device->links > 0) {
 		node->intra = t->switched > 0 ? LK_INTRA_SWITCH : LK_INTRA_MESH;
@@ -185,7 +185,7 @@ static void wire(const topology *t, lk_node *node) {
 	}
 }
 
-static lk_status node_of(const topology *t, lk_stream *in, lk_node *out, lk_error *err) {
+static lk_status node_of(const struct topology *t, lk_stream *in, lk_node *out, lk_error *err) {
 	int gpus = t->gpus > 0 ? t->gpus : t->plain_gpus;
 	if (gpus == 0) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "the topology has no GPU");
 	const lk_device *device = device_of(t);
@@ -199,7 +199,7 @@ static lk_status node_of(const topology *t, lk_stream *in, lk_node *out, lk_erro
 }
 
 lk_status lk_topology_xml_read(lk_stream *in, lk_node *out, lk_error *err) {
-	topology t = {.parser = XML_ParserCreate(NULL)};
+	struct topology t = {.parser = XML_ParserCreate(NULL)};
 	if (!t.parser) return lk_oom(err);
 	XML_SetUserData(t.parser, &t);
 	XML_SetElementHandler(t.parser, begin, end);

@@ -7,22 +7,22 @@
 #include <string.h>
 #include "base/vec.h"
 
-typedef struct member {
+struct member {
 	const char *key; /* NULL in arrays */
 	lk_value value;
-} member;
+};
 
-typedef struct order {
+struct order {
 	const char *key;
 	size_t index;
-} order;
+};
 
-typedef struct builder {
+struct builder {
 	lk_json *json;
 	lk_arena *arena;
-	LK_VEC(member) stack;
-	LK_VEC(order) sorted;
-} builder;
+	LK_VEC(struct member) stack;
+	LK_VEC(struct order) sorted;
+};
 
 static int clamp_int(long long number) {
 	return number > INT_MAX ? INT_MAX : (int)number;
@@ -35,7 +35,7 @@ static void locate(const lk_json *json, lk_value *value) {
 	value->column = clamp_int(column);
 }
 
-static lk_status copy_text(builder *b, const char **out, lk_error *err) {
+static lk_status copy_text(struct builder *b, const char **out, lk_error *err) {
 	size_t length;
 	const char *text = lk_json_text(b->json, &length);
 	bool nul = strlen(text) != length;
@@ -45,21 +45,21 @@ static lk_status copy_text(builder *b, const char **out, lk_error *err) {
 }
 
 static int by_key(const void *a, const void *b) {
-	const order *x = a, *y = b;
+	const struct order *x = a, *y = b;
 	int keys = strcmp(x->key, y->key);
 	return keys ? keys : (x->index > y->index) - (x->index < y->index);
 }
 
 /* Of members with the same key the first keeps its place and gets the value of the last; the others are dropped.
  * Returns how many are left of the `count` from `members` on; sets *status when memory is out. */
-static size_t merge_duplicates(builder *b, member *members, size_t count, lk_status *status, lk_error *err) {
+static size_t merge_duplicates(struct builder *b, struct member *members, size_t count, lk_status *status, lk_error *err) {
 	b->sorted.count = 0;
 	if (!lk_reserve(&b->sorted, count)) {
 		*status = lk_oom(err);
 		return 0;
 	}
-	order *sorted = b->sorted.at;
-	for (size_t i = 0; i < count; i++) sorted[i] = (order){members[i].key, i};
+	struct order *sorted = b->sorted.at;
+	for (size_t i = 0; i < count; i++) sorted[i] = (struct order){members[i].key, i};
 	qsort(sorted, count, sizeof *sorted, by_key);
 	bool any = false;
 	for (size_t i = 0, last; i < count; i = last + 1) {
@@ -76,8 +76,8 @@ static size_t merge_duplicates(builder *b, member *members, size_t count, lk_sta
 }
 
 /* Moves the members from `first` on into `value`. */
-static lk_status collect(builder *b, size_t first, lk_value *value, lk_error *err) {
-	member *members = b->stack.at ? b->stack.at + first : NULL;
+static lk_status collect(struct builder *b, size_t first, lk_value *value, lk_error *err) {
+	struct member *members = b->stack.at ? b->stack.at + first : NULL;
 	size_t count = b->stack.count - first;
 	bool object = value->kind == LK_JSON_OBJECT;
 	lk_status status = LK_OK;
@@ -95,13 +95,13 @@ static lk_status collect(builder *b, size_t first, lk_value *value, lk_error *er
 	return LK_OK;
 }
 
-static lk_status build(builder *b, lk_json_token token, lk_value *value, lk_error *err);
+static lk_status build(struct builder *b, lk_json_token token, lk_value *value, lk_error *err);
 
 /* The members up to the end of the object or array; the reader limits the depth. */
-static lk_status build_members(builder *b, lk_value *value, lk_error *err) {
+static lk_status build_members(struct builder *b, lk_value *value, lk_error *err) {
 	size_t first = b->stack.count;
 	for (;;) {
-		member m = {0};
+		struct member m = {0};
 		lk_json_token token;
 		LK_TRY(lk_json_next(b->json, &token, err));
 		if (token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END) return collect(b, first, value, err);
@@ -115,7 +115,7 @@ static lk_status build_members(builder *b, lk_value *value, lk_error *err) {
 	}
 }
 
-static lk_status build(builder *b, lk_json_token token, lk_value *value, lk_error *err) {
+static lk_status build(struct builder *b, lk_json_token token, lk_value *value, lk_error *err) {
 	value->kind = token;
 	locate(b->json, value);
 	if (token == LK_JSON_OBJECT || token == LK_JSON_ARRAY) return build_members(b, value, err);
@@ -124,7 +124,7 @@ static lk_status build(builder *b, lk_json_token token, lk_value *value, lk_erro
 	return LK_OK;
 }
 
-static lk_status build_document(builder *b, lk_value **out, lk_error *err) {
+static lk_status build_document(struct builder *b, lk_value **out, lk_error *err) {
 	lk_json_token token;
 	lk_value *root = LK_NEW(b->arena, lk_value);
 	if (!root) return lk_oom(err);
@@ -136,7 +136,7 @@ static lk_status build_document(builder *b, lk_value **out, lk_error *err) {
 }
 
 lk_status lk_json_document(lk_arena *arena, lk_stream *in, lk_value **out, lk_error *err) {
-	builder b = {.json = lk_json_open(in), .arena = arena};
+	struct builder b = {.json = lk_json_open(in), .arena = arena};
 	*out = NULL;
 	lk_status status = b.json ? build_document(&b, out, err) : lk_oom(err);
 	lk_json_close(b.json);

@@ -7,7 +7,7 @@
 
 enum { WHOLE_DEPTH = 2 }; /* elements of a list of the document are kept or dropped as a whole */
 
-typedef struct mender {
+struct mender {
 	char *text;
 	size_t size, at;
 	char open[LK_JSON_DEPTH]; /* the closing brackets that are due */
@@ -15,17 +15,17 @@ typedef struct mender {
 	size_t good, good_depth;  /* behind the last complete element */
 	size_t comma;             /* 1 + place of a comma with nothing but blanks behind it; 0 none */
 	lk_json_mended *found;
-} mender;
+};
 
 static bool blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 /* Whether a quote at `at` ends a text: what follows can follow a text. */
-static bool ends_text(const mender *m, size_t at) {
+static bool ends_text(const struct mender *m, size_t at) {
 	for (at++; at < m->size && blank(m->text[at]);) at++;
 	return at >= m->size || (m->text[at] && strchr(",]}:", m->text[at]));
 }
 
-static void mend_escape(mender *m) {
+static void mend_escape(struct mender *m) {
 	const char *next = m->text + m->at + 1;
 	bool good = m->at + 1 < m->size && *next && strchr("\"\\/bfnrtu", *next);
 	if (good && *next == 'u')
@@ -35,7 +35,7 @@ static void mend_escape(mender *m) {
 }
 
 /* A text from its opening quote on; false if it does not end. Python's may be in single quotes. */
-static bool mend_text(mender *m) {
+static bool mend_text(struct mender *m) {
 	char quote = m->text[m->at];
 	if (quote == '\'') m->text[m->at] = '"', m->found->words++;
 	for (m->at++; m->at < m->size; m->at++) {
@@ -51,7 +51,7 @@ static bool mend_text(mender *m) {
 	return false;
 }
 
-static void mend_word(mender *m) {
+static void mend_word(struct mender *m) {
 	static const struct {
 		const char *word, *instead;
 	} words[] = {{"True", "true"}, {"False", "false"}, {"None", "null"},
@@ -70,13 +70,13 @@ static void mend_word(mender *m) {
 	}
 }
 
-static bool open_bracket(mender *m, char c) {
+static bool open_bracket(struct mender *m, char c) {
 	if (m->depth == LK_JSON_DEPTH) return false;
 	m->open[m->depth++] = c == '{' ? '}' : ']';
 	return true;
 }
 
-static bool close_bracket(mender *m, char c) {
+static bool close_bracket(struct mender *m, char c) {
 	if (!m->depth || m->open[m->depth - 1] != c) return false;
 	if (m->comma) m->text[m->comma - 1] = ' ', m->found->commas++;
 	m->depth--;
@@ -85,7 +85,7 @@ static bool close_bracket(mender *m, char c) {
 }
 
 /* One bracket, comma, text or word; false where mending must end. */
-static bool mend_one(mender *m) {
+static bool mend_one(struct mender *m) {
 	char c = m->text[m->at];
 	if (c == '"' || c == '\'') {
 		m->comma = 0;
@@ -102,7 +102,7 @@ static bool mend_one(mender *m) {
 }
 
 /* Cuts behind the last complete element and closes what is open there. */
-static lk_status close_all(mender *m, char **text, size_t *size, lk_error *err) {
+static lk_status close_all(struct mender *m, char **text, size_t *size, lk_error *err) {
 	char *longer = realloc(*text, m->good + m->good_depth + 1);
 	if (!longer) return lk_oom(err);
 	m->found->cut = m->size - m->good;
@@ -115,7 +115,7 @@ static lk_status close_all(mender *m, char **text, size_t *size, lk_error *err) 
 }
 
 lk_status lk_json_mend(char **text, size_t *size, lk_json_mended *mended, lk_error *err) {
-	mender m = {.text = *text, .size = *size, .found = mended};
+	struct mender m = {.text = *text, .size = *size, .found = mended};
 	*mended = (lk_json_mended){0};
 	while (m.at < m.size && mend_one(&m)) continue;
 	bool ended_early = m.at >= m.size && (m.depth > 0);

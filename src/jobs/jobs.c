@@ -8,10 +8,10 @@
 #include "hw/hw.h"
 #include "jobs/jobs.h"
 
-typedef struct answer {
+struct answer {
 	lk_jobs_answer public;
 	lk_arena arena;
-} answer;
+};
 
 static lk_status check(const lk_jobs_request *r, lk_error *err) {
 	if (!r->jobs && !r->draw) {
@@ -128,7 +128,7 @@ static lk_status make(const lk_jobs_request *r, lk_arena *arena, lk_job_list *li
 }
 
 lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error *err) {
-	answer *a = calloc(1, sizeof *a);
+	struct answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	lk_job_list list = {0};
 	a->public.memory_owner = a;
@@ -141,7 +141,7 @@ lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error
 
 void lk_jobs_free(lk_jobs_answer *a) {
 	if (!a) return;
-	answer *owner = a->memory_owner;
+	struct answer *owner = a->memory_owner;
 	lk_arena_free(&owner->arena);
 	free(owner);
 }

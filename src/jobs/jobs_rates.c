@@ -9,25 +9,25 @@
 #include "lockstep/predict.h"
 #include "jobs/jobs.h"
 
-typedef struct question {
+struct question {
 	const lk_jobs_kind *kind;
 	int gpus, batch;
 	double per_s;            /* answer: 0 cannot be */
 	int predictions;
 	char why[200];           /* then */
-} question;
-typedef LK_VEC(question) questions;
+};
+typedef LK_VEC(struct question) questions;
 
 /* ---- measured ---- */
 
-typedef struct measured_rate {
+struct measured_rate {
 	const char *model;
 	int gpus, batch;
 	double per_s;
-} measured_rate;
-typedef LK_VEC(measured_rate) measured_rates;
+};
+typedef LK_VEC(struct measured_rate) measured_rates;
 
-static lk_status read_rate(const lk_csv *csv, const int *at, lk_arena *arena, measured_rate *out, lk_error *err) {
+static lk_status read_rate(const lk_csv *csv, const int *at, lk_arena *arena, struct measured_rate *out, lk_error *err) {
 	long long gpus, batch;
 	if (!(out->model = lk_arena_strdup(arena, lk_csv_field(csv, at[0])))) return lk_oom(err);
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[1]), 1, LK_JOBS_GPUS_MOST, &gpus, lk_csv_where(csv), err));
@@ -37,13 +37,13 @@ static lk_status read_rate(const lk_csv *csv, const int *at, lk_arena *arena, me
 	return LK_OK;
 }
 
-typedef struct reading {
+struct reading {
 	lk_arena *arena;
 	measured_rates *out;
-} reading;
+};
 
 static lk_status add_rate(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	reading *r = context;
+	struct reading *r = context;
 	return lk_push(r->out) ? read_rate(csv, at, r->arena, lk_last(r->out), err) : lk_oom(err);
 }
 
@@ -52,14 +52,14 @@ static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *o
 	const lk_csv_table table = {columns, 4, 4, "table of rates", 1000000, add_rate, NULL};
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
-	lk_status status = lk_csv_read(in, &table, &(reading){arena, out}, err);
+	lk_status status = lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 	lk_stream_close(in);
 	return status;
 }
 
 /* ---- predicted ---- */
 
-static void fill_request(const lk_jobs_request *r, const question *q, int tp, int mbs, lk_predict_request *out) {
+static void fill_request(const lk_jobs_request *r, const struct question *q, int tp, int mbs, lk_predict_request *out) {
 	lk_predict_defaults(out);
 	out->model = q->kind->model, out->gpu = r->gpu, out->gpus = q->gpus, out->calibration = r->calibration;
 	out->tp = tp, out->pp = q->kind->pp, out->seq = q->kind->seq;
@@ -70,7 +70,7 @@ static void fill_request(const lk_jobs_request *r, const question *q, int tp, in
 }
 
 /* With this tensor parallelism: the largest micro-batch that fits, of pipelines the fastest. */
-static void ask_layout(const lk_jobs_request *r, int tp, question *q) {
+static void ask_layout(const lk_jobs_request *r, int tp, struct question *q) {
 	int pp = q->kind->pp ? q->kind->pp : 1, replicas = q->gpus / (tp * pp);
 	if (replicas * tp * pp != q->gpus || q->batch % replicas) {
 		snprintf(q->why, sizeof q->why, "a batch of %d does not divide over %d GPUs", q->batch, q->gpus);
@@ -99,7 +99,7 @@ static void ask_layout(const lk_jobs_request *r, int tp, question *q) {
 /* The least tensor parallelism with which it fits, where the job does not say one. */
 static lk_status ask(void *context, size_t job, lk_error *err) {
 	const lk_jobs_request *r = ((void **)context)[0];
-	question *q = &((questions *)((void **)context)[1])->at[job];
+	struct question *q = &((questions *)((void **)context)[1])->at[job];
 	(void)err;
 	int least = q->kind->tp ? q->kind->tp : 1, most = q->kind->tp ? q->kind->tp : 8;
 	for (int tp = least; tp <= most && q->per_s == 0; tp *= 2)
@@ -132,7 +132,7 @@ static int batches_of(const lk_listed_job *j, int gpus, int out[34]) {
 
 static lk_status add(questions *all, const lk_jobs_kind *kind, int gpus, int batch, lk_error *err) {
 	if (!lk_push(all)) return lk_oom(err);
-	*lk_last(all) = (question){.kind = kind, .gpus = gpus, .batch = batch};
+	*lk_last(all) = (struct question){.kind = kind, .gpus = gpus, .batch = batch};
 	return LK_OK;
 }
 
@@ -153,7 +153,7 @@ static int compare_texts(const char *a, const char *b) {
 }
 
 static int by_question(const void *a, const void *b) {
-	const question *x = a, *y = b;
+	const struct question *x = a, *y = b;
 	const int numbers[][2] = {{x->kind->seq, y->kind->seq}, {x->kind->tp, y->kind->tp}, {x->kind->pp, y->kind->pp},
 	                          {x->gpus, y->gpus}, {x->batch, y->batch}};
 	int order = compare_texts(x->kind->model, y->kind->model);
@@ -172,19 +172,19 @@ static void keep_distinct(questions *all) {
 	all->count = kept;
 }
 
-static const question *find(const questions *all, const lk_listed_job *j, int gpus, int batch) {
-	question key = {.kind = &j->kind, .gpus = gpus, .batch = batch};
+static const struct question *find(const questions *all, const lk_listed_job *j, int gpus, int batch) {
+	struct question key = {.kind = &j->kind, .gpus = gpus, .batch = batch};
 	return !all->count ? NULL : bsearch(&key, all->at, all->count, sizeof *all->at, by_question);
 }
 
 /* ---- answers to jobs ---- */
 
-typedef struct rate_list {
+struct rate_list {
 	lk_jobs_rate *at;
 	int count;
-} rate_list;
+};
 
-static void keep_best(rate_list *list, int gpus, int batch, double per_s) {
+static void keep_best(struct rate_list *list, int gpus, int batch, double per_s) {
 	if (!list->count || list->at[list->count - 1].gpus != gpus)
 		list->at[list->count++] = (lk_jobs_rate){gpus, batch, per_s};
 	else if (per_s > list->at[list->count - 1].per_s)
@@ -192,7 +192,7 @@ static void keep_best(rate_list *list, int gpus, int batch, double per_s) {
 }
 
 static int by_gpus(const void *a, const void *b) {
-	const measured_rate *x = a, *y = b;
+	const struct measured_rate *x = a, *y = b;
 	return (x->gpus > y->gpus) - (x->gpus < y->gpus);
 }
 
@@ -203,20 +203,20 @@ static bool is_measured(const measured_rates *measured, const char *model) {
 }
 
 /* Of the measured rates, those of the model that the job may use. */
-static void take_measured(const measured_rates *measured, lk_jobs_job *job, rate_list *free_batch, rate_list *fixed) {
+static void take_measured(const measured_rates *measured, lk_jobs_job *job, struct rate_list *free_batch, struct rate_list *fixed) {
 	for (size_t i = 0; i < measured->count; i++) {
-		const measured_rate *m = &measured->at[i];
+		const struct measured_rate *m = &measured->at[i];
 		if (strcmp(m->model, job->model) != 0 || m->gpus < job->gpus_min || m->gpus > job->gpus_max) continue;
 		if (m->batch >= job->batch_min && m->batch <= job->batch_max) keep_best(free_batch, m->gpus, m->batch, m->per_s);
 		if (m->batch == job->batch) keep_best(fixed, m->gpus, m->batch, m->per_s);
 	}
 }
 
-static void take_predicted(const questions *all, const lk_listed_job *j, rate_list *free_batch, rate_list *fixed) {
+static void take_predicted(const questions *all, const lk_listed_job *j, struct rate_list *free_batch, struct rate_list *fixed) {
 	/* The questions of a kind stand together, by GPUs, then by batch. */
 	for (int gpus = 1; gpus <= j->job.gpus_max; gpus = next_count(gpus)) {
 		int batches[34];
-		const question *q;
+		const struct question *q;
 		if (gpus < j->job.gpus_min || gpus % divisor_of(&j->kind)) continue;
 		int count = batches_of(j, gpus, batches);
 		for (int b = 0; b < count; b++)
@@ -228,7 +228,7 @@ static void take_predicted(const questions *all, const lk_listed_job *j, rate_li
 }
 
 /* Puts the rate as asked for where it belongs: its GPU count need not be one of those looked at. */
-static void insert(rate_list *list, lk_jobs_rate rate) {
+static void insert(struct rate_list *list, lk_jobs_rate rate) {
 	int at = 0;
 	while (at < list->count && list->at[at].gpus < rate.gpus) at++;
 	if (at < list->count && list->at[at].gpus == rate.gpus) return;
@@ -244,13 +244,13 @@ static lk_status cannot_run(const lk_listed_job *j, const char *why, lk_error *e
 
 static lk_status settle(const questions *all, const measured_rates *measured, lk_arena *arena, lk_listed_job *j, lk_error *err) {
 	size_t most = is_measured(measured, j->job.model) ? measured->count : 8 + (size_t)j->job.gpus_max / 8;
-	rate_list free_batch = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0}, fixed = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0};
+	struct rate_list free_batch = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0}, fixed = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0};
 	if (!free_batch.at || !fixed.at) return lk_oom(err);
 	const char *why = "no such rate was measured";
 	if (is_measured(measured, j->job.model)) {
 		take_measured(measured, &j->job, &free_batch, &fixed);
 	} else {
-		const question *q = find(all, j, j->job.gpus, j->job.batch);
+		const struct question *q = find(all, j, j->job.gpus, j->job.batch);
 		take_predicted(all, j, &free_batch, &fixed);
 		if (q && q->per_s > 0) {
 			insert(&fixed, (lk_jobs_rate){q->gpus, q->batch, q->per_s});

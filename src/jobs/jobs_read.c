@@ -95,14 +95,14 @@ static int by_submission(const void *a, const void *b) {
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-typedef struct reading {
+struct reading {
 	int gpus;
 	lk_arena *arena;
 	lk_job_list *out;
-} reading;
+};
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	reading *r = context;
+	struct reading *r = context;
 	if (!lk_push(r->out)) return lk_oom(err);
 	lk_last(r->out)->row = (int)r->out->count;
 	return read_row(csv, at, r->gpus, r->arena, lk_last(r->out), err);
@@ -110,7 +110,7 @@ static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_err
 
 lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err) {
 	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of jobs", LK_JOBS_MOST, add_row, NULL};
-	LK_TRY(lk_csv_read(in, &table, &(reading){gpus, arena, out}, err));
+	LK_TRY(lk_csv_read(in, &table, &(struct reading){gpus, arena, out}, err));
 	if (!out->count) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "holds no job");
 	qsort(out->at, out->count, sizeof *out->at, by_submission);
 	return LK_OK;

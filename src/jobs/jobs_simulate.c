@@ -5,7 +5,7 @@
 
 #include "jobs/jobs.h"
 
-typedef struct cluster {
+struct cluster {
 	const lk_jobs_request *request;
 	const lk_job_list *list;
 	const lk_policy *policy;
@@ -18,15 +18,15 @@ typedef struct cluster {
 	lk_allocator allocator;
 	lk_arena scratch;
 	const lk_jobs_rate **wanted;
-} cluster;
+};
 
-static double end_of(const cluster *c, const lk_active_job *a) {
+static double end_of(const struct cluster *c, const lk_active_job *a) {
 	if (!a->now) return INFINITY;
 	return fmax(c->now_s, a->paused_until_s) + a->left / a->now->per_s;
 }
 
 /* The active job that ends first; -1 where none runs. */
-static int first_end(const cluster *c, double *end_s) {
+static int first_end(const struct cluster *c, double *end_s) {
 	int first = -1;
 	*end_s = INFINITY;
 	for (int i = 0; i < c->count; i++) {
@@ -36,7 +36,7 @@ static int first_end(const cluster *c, double *end_s) {
 	return first;
 }
 
-static void pass_time(cluster *c, double until_s) {
+static void pass_time(struct cluster *c, double until_s) {
 	for (int i = 0; i < c->count; i++) {
 		lk_active_job *a = &c->active[i];
 		if (!a->now) continue;
@@ -47,20 +47,20 @@ static void pass_time(cluster *c, double until_s) {
 	c->now_s = until_s;
 }
 
-static void arrive(cluster *c) {
+static void arrive(struct cluster *c) {
 	int job = (int)c->arrived++;
 	c->active[c->count++] = (lk_active_job){.job = job, .left = c->list->at[job].job.samples};
 	c->courses[job] = (lk_jobs_course){.start_s = NAN, .end_s = NAN};
 	c->stale = true;
 }
 
-static void end(cluster *c, int i) {
+static void end(struct cluster *c, int i) {
 	c->courses[c->active[i].job].end_s = c->now_s;
 	for (c->count--; i < c->count; i++) c->active[i] = c->active[i + 1];
 	c->stale = true;
 }
 
-static void change(cluster *c, lk_active_job *a, const lk_jobs_rate *to) {
+static void change(struct cluster *c, lk_active_job *a, const lk_jobs_rate *to) {
 	lk_jobs_course *course = &c->courses[a->job];
 	if (to == a->now) return;
 	a->now = to;
@@ -75,7 +75,7 @@ static void change(cluster *c, lk_active_job *a, const lk_jobs_rate *to) {
 	if (to->gpus > course->most_gpus) course->most_gpus = to->gpus;
 }
 
-static lk_status divide(cluster *c, lk_error *err) {
+static lk_status divide(struct cluster *c, lk_error *err) {
 	lk_jobs_moment moment = {c->request, c->list, c->active, c->count, &c->allocator, &c->scratch};
 	LK_TRY(c->policy->divide(&moment, c->wanted, err));
 	lk_arena_free(&c->scratch);
@@ -92,7 +92,7 @@ static lk_status divide(cluster *c, lk_error *err) {
 }
 
 /* Goes to the next event; false where there is none. */
-static bool next_event(cluster *c) {
+static bool next_event(struct cluster *c) {
 	double end_s;
 	int first = first_end(c, &end_s);
 	double arrival_s = c->arrived < c->list->count ? c->list->at[c->arrived].job.submit_s : INFINITY;
@@ -105,7 +105,7 @@ static bool next_event(cluster *c) {
 	return true;
 }
 
-static lk_status run(cluster *c, lk_error *err) {
+static lk_status run(struct cluster *c, lk_error *err) {
 	while (next_event(c)) {
 		/* Arrivals of one moment are seen together. */
 		while (c->arrived < c->list->count && c->list->at[c->arrived].job.submit_s <= c->now_s) arrive(c);
@@ -120,7 +120,7 @@ static lk_status run(cluster *c, lk_error *err) {
 lk_status lk_jobs_simulate(const lk_jobs_request *request, const lk_job_list *list, const lk_policy *policy,
                            lk_jobs_course *courses, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	cluster c = {.request = request, .list = list, .policy = policy, .courses = courses};
+	struct cluster c = {.request = request, .list = list, .policy = policy, .courses = courses};
 	c.active = LK_ARRAY(&arena, lk_active_job, list->count + 1);
 	c.wanted = LK_ARRAY(&arena, const lk_jobs_rate *, list->count + 1);
 	lk_status status = c.active && c.wanted ? run(&c, err) : lk_oom(err);

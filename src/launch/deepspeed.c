@@ -16,16 +16,16 @@
 enum { PATH_BYTES = 96 };
 
 /* The file while it is read. */
-typedef struct config {
+struct config {
 	lk_reading *r;
 	lk_job *job;
 	int batch, micro, steps, stage;
 	bool stage_open, bf16, fp16, dtype_open;
 	int overlap;              /* -1 not said */
 	double bucket;            /* elements */
-} config;
+};
 
-static lk_status wrong(config *c, const lk_value *value, const char *path, const char *what) {
+static lk_status wrong(struct config *c, const lk_value *value, const char *path, const char *what) {
 	char where[256];
 	lk_arena *arena = c->r->arena;
 	const char *text = lk_arena_printf(arena, "%.200s:%d:%d", c->r->where, value->line, value->column);
@@ -42,7 +42,7 @@ static bool is_null(const lk_value *value) {
 	return value->kind == LK_JSON_NULL;
 }
 
-static lk_status whole(config *c, const lk_value *value, const char *path, int low, int high, int *out) {
+static lk_status whole(struct config *c, const lk_value *value, const char *path, int low, int high, int *out) {
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_NUMBER || !(value->number >= low && value->number <= high) ||
 		value->number != floor(value->number))
@@ -51,7 +51,7 @@ static lk_status whole(config *c, const lk_value *value, const char *path, int l
 	return LK_OK;
 }
 
-static lk_status truth(config *c, const lk_value *value, const char *path, bool *out, bool *open) {
+static lk_status truth(struct config *c, const lk_value *value, const char *path, bool *out, bool *open) {
 	if (is_auto(value)) *open = true;
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_TRUE && value->kind != LK_JSON_FALSE)
@@ -62,31 +62,31 @@ static lk_status truth(config *c, const lk_value *value, const char *path, bool 
 
 /* ---- keys ---- */
 
-static lk_status read_batch(config *c, const lk_value *value, const char *path) {
+static lk_status read_batch(struct config *c, const lk_value *value, const char *path) {
 	return whole(c, value, path, 1, 1 << 28, &c->batch);
 }
 
-static lk_status read_micro(config *c, const lk_value *value, const char *path) {
+static lk_status read_micro(struct config *c, const lk_value *value, const char *path) {
 	return whole(c, value, path, 1, 1 << 20, &c->micro);
 }
 
-static lk_status read_steps(config *c, const lk_value *value, const char *path) {
+static lk_status read_steps(struct config *c, const lk_value *value, const char *path) {
 	return whole(c, value, path, 1, 1 << 24, &c->steps);
 }
 
-static lk_status read_stage(config *c, const lk_value *value, const char *path) {
+static lk_status read_stage(struct config *c, const lk_value *value, const char *path) {
 	c->stage_open = is_auto(value);
 	return whole(c, value, path, 0, 3, &c->stage);
 }
 
-static lk_status read_overlap(config *c, const lk_value *value, const char *path) {
+static lk_status read_overlap(struct config *c, const lk_value *value, const char *path) {
 	bool on = false, open = is_null(value);
 	LK_TRY(truth(c, value, path, &on, &open));
 	if (!open) c->overlap = on;
 	return LK_OK;
 }
 
-static lk_status read_bucket(config *c, const lk_value *value, const char *path) {
+static lk_status read_bucket(struct config *c, const lk_value *value, const char *path) {
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_NUMBER || !(value->number >= 1 && value->number <= 1e13))
 		return wrong(c, value, path, "no number of elements");
@@ -94,22 +94,22 @@ static lk_status read_bucket(config *c, const lk_value *value, const char *path)
 	return LK_OK;
 }
 
-static lk_status read_bf16(config *c, const lk_value *value, const char *path) {
+static lk_status read_bf16(struct config *c, const lk_value *value, const char *path) {
 	return truth(c, value, path, &c->bf16, &c->dtype_open);
 }
 
-static lk_status read_fp16(config *c, const lk_value *value, const char *path) {
+static lk_status read_fp16(struct config *c, const lk_value *value, const char *path) {
 	return truth(c, value, path, &c->fp16, &c->dtype_open);
 }
 
-static lk_status read_lean_master(config *c, const lk_value *value, const char *path) {
+static lk_status read_lean_master(struct config *c, const lk_value *value, const char *path) {
 	bool on = false, open;
 	LK_TRY(truth(c, value, path, &on, &open));
 	if (on) c->job->master_weights = LK_OFF;
 	return LK_OK;
 }
 
-static lk_status read_offload(config *c, const lk_value *value, const char *path) {
+static lk_status read_offload(struct config *c, const lk_value *value, const char *path) {
 	if (is_null(value) || is_auto(value)) return LK_OK;
 	if (value->kind != LK_JSON_STRING) return wrong(c, value, path, "no device");
 	c->job->offload_optimizer = strcmp(value->text, "cpu") == 0 || strcmp(value->text, "nvme") == 0;
@@ -117,31 +117,31 @@ static lk_status read_offload(config *c, const lk_value *value, const char *path
 											: LK_OK;
 }
 
-static lk_status read_offload_params(config *c, const lk_value *value, const char *path) {
+static lk_status read_offload_params(struct config *c, const lk_value *value, const char *path) {
 	bool none = value->kind != LK_JSON_STRING || strcmp(value->text, "none") == 0;
 	return none ? LK_OK : lk_launch_note(c->r, path, "offloading of parameters is not modelled");
 }
 
-static lk_status read_group(config *c, const lk_value *value, const char *path) {
+static lk_status read_group(struct config *c, const lk_value *value, const char *path) {
 	return whole(c, value, path, 1, LK_JOB_GPUS, &c->job->shard_group);
 }
 
-static lk_status read_hpz(config *c, const lk_value *value, const char *path) {
+static lk_status read_hpz(struct config *c, const lk_value *value, const char *path) {
 	int size = 1;
 	LK_TRY(whole(c, value, path, 1, LK_JOB_GPUS, &size));
 	return size > 1 ? lk_launch_note(c->r, path, "a second copy of the parameters within the node is not modelled")
 					: LK_OK;
 }
 
-static lk_status read_tp(config *c, const lk_value *value, const char *path) {
+static lk_status read_tp(struct config *c, const lk_value *value, const char *path) {
 	return whole(c, value, path, 0, 1 << 16, &c->job->tp);
 }
 
-static lk_status read_ep(config *c, const lk_value *value, const char *path) {
+static lk_status read_ep(struct config *c, const lk_value *value, const char *path) {
 	return whole(c, value, path, 0, 1 << 16, &c->job->ep);
 }
 
-static lk_status read_wire(config *c, const lk_value *value, const char *path) {
+static lk_status read_wire(struct config *c, const lk_value *value, const char *path) {
 	lk_dtype dtype;
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_STRING || !lk_dtype_parse(value->text, &dtype))
@@ -150,7 +150,7 @@ static lk_status read_wire(config *c, const lk_value *value, const char *path) {
 	return LK_OK;
 }
 
-static lk_status read_accumulation(config *c, const lk_value *value, const char *path) {
+static lk_status read_accumulation(struct config *c, const lk_value *value, const char *path) {
 	lk_dtype dtype;
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_STRING || !lk_dtype_parse(value->text, &dtype))
@@ -159,7 +159,7 @@ static lk_status read_accumulation(config *c, const lk_value *value, const char 
 	return LK_OK;
 }
 
-static lk_status read_optimizer(config *c, const lk_value *value, const char *path) {
+static lk_status read_optimizer(struct config *c, const lk_value *value, const char *path) {
 	static const struct {
 		const char *part;
 		lk_optimizer optimizer;
@@ -181,7 +181,7 @@ static lk_status read_optimizer(config *c, const lk_value *value, const char *pa
 /* A path ends a subtree where `read` is NULL: all keys below it share the reason. */
 static const struct {
 	const char *path;
-	lk_status (*read)(config *c, const lk_value *value, const char *path);
+	lk_status (*read)(struct config *c, const lk_value *value, const char *path);
 	const char *reason;
 } keys[] = {
 	{"train_batch_size", read_batch, NULL},
@@ -240,7 +240,7 @@ static const struct {
 	{"pipeline", NULL, "the number of stages is said by the trainer's flags"},
 };
 
-static lk_status read_object(config *c, const lk_value *object, const char *prefix, int depth);
+static lk_status read_object(struct config *c, const lk_value *object, const char *prefix, int depth);
 
 /* The row of a path, else that of the nearest path above it that has a reason; -1: none. */
 static int find_key(const char *path) {
@@ -253,7 +253,7 @@ static int find_key(const char *path) {
 	return found;
 }
 
-static lk_status read_member(config *c, const char *path, const lk_value *value, int depth) {
+static lk_status read_member(struct config *c, const char *path, const lk_value *value, int depth) {
 	int key = find_key(path);
 	if (value->kind == LK_JSON_OBJECT && depth < 3 &&
 		(key < 0 || strcmp(keys[key].path, path) != 0 || keys[key].read == NULL)) {
@@ -267,7 +267,7 @@ static lk_status read_member(config *c, const char *path, const lk_value *value,
 	return lk_launch_note(c->r, path, key >= 0 ? keys[key].reason : "unknown to lockstep");
 }
 
-static lk_status read_object(config *c, const lk_value *object, const char *prefix, int depth) {
+static lk_status read_object(struct config *c, const lk_value *object, const char *prefix, int depth) {
 	for (size_t i = 0; i < object->count; i++) {
 		bool last = true; /* of equal keys the last one counts */
 		for (size_t k = i + 1; k < object->count && object->count <= 1024; k++)
@@ -283,7 +283,7 @@ static lk_status read_object(config *c, const lk_value *object, const char *pref
 
 /* ---- what the keys mean together ---- */
 
-static void finish_batch(const config *c) {
+static void finish_batch(const struct config *c) {
 	lk_job *job = c->job;
 	if (c->batch > 0) job->gbs = c->batch;
 	if (c->micro > 0) job->mbs = c->micro;
@@ -292,7 +292,7 @@ static void finish_batch(const config *c) {
 	job->microbatches = c->steps > 0 ? c->steps : two ? 0 : 1;
 }
 
-static lk_status finish(config *c) {
+static lk_status finish(struct config *c) {
 	lk_job *job = c->job;
 	finish_batch(c);
 	if (!c->stage_open) {
@@ -318,7 +318,7 @@ static lk_status finish(config *c) {
 }
 
 static lk_status apply(lk_reading *r, const lk_value *root) {
-	config c = {.r = r, .job = r->out->job, .overlap = -1};
+	struct config c = {.r = r, .job = r->out->job, .overlap = -1};
 	if (root->kind != LK_JSON_OBJECT) return wrong(&c, root, "config", "no object");
 	LK_TRY(read_object(&c, root, "", 0));
 	return finish(&c);

@@ -11,36 +11,36 @@
 #include "launch/launch.h"
 
 /* A value of theirs and what it is in lk_job_fields; the first pair of a value of ours is written. */
-typedef struct pair {
+struct pair {
 	const char *theirs, *ours;
-} pair;
+};
 
-static const pair truths[] = {{"true", "on"}, {"false", "off"}, {"True", "on"}, {"False", "off"}, {NULL, NULL}};
-static const pair bits[] = {{"true", "1"}, {"false", "0"}, {"True", "1"}, {"False", "0"}, {NULL, NULL}};
-static const pair nones[] = {{"null", "1"}, {"None", "1"}, {NULL, NULL}};
-static const pair granularities[] = {{"null", "none"}, {"full", "full"}, {"selective", "selective"}, {"None", "none"}, {NULL, NULL}};
-static const pair modes[] = {{"none", "none"}, {"full", "full"}, {"selective", "selective"}, {NULL, NULL}};
-static const pair optimizers[] = {{"true", "zero1"}, {"false", "none"}, {"True", "zero1"}, {"False", "none"}, {NULL, NULL}};
-static const pair reshards[] = {{"always", "zero3"}, {"never", "zero2"}, {"default", "zero3"}, {NULL, NULL}};
-static const pair schedules[] = {
+static const struct pair truths[] = {{"true", "on"}, {"false", "off"}, {"True", "on"}, {"False", "off"}, {NULL, NULL}};
+static const struct pair bits[] = {{"true", "1"}, {"false", "0"}, {"True", "1"}, {"False", "0"}, {NULL, NULL}};
+static const struct pair nones[] = {{"null", "1"}, {"None", "1"}, {NULL, NULL}};
+static const struct pair granularities[] = {{"null", "none"}, {"full", "full"}, {"selective", "selective"}, {"None", "none"}, {NULL, NULL}};
+static const struct pair modes[] = {{"none", "none"}, {"full", "full"}, {"selective", "selective"}, {NULL, NULL}};
+static const struct pair optimizers[] = {{"true", "zero1"}, {"false", "none"}, {"True", "zero1"}, {"False", "none"}, {NULL, NULL}};
+static const struct pair reshards[] = {{"always", "zero3"}, {"never", "zero2"}, {"default", "zero3"}, {NULL, NULL}};
+static const struct pair schedules[] = {
 	{"1F1B", "1f1b"}, {"GPipe", "gpipe"}, {"Interleaved1F1B", "interleaved"}, {"ZBVZeroBubble", "zb-v"}, {NULL, NULL}};
-static const pair formats[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}, {NULL, NULL}};
+static const struct pair formats[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}, {NULL, NULL}};
 
-typedef struct path_row {
+struct path_row {
 	int dialect;             /* lk_dialect */
 	const char *path;
 	const char *field;       /* in lk_job_fields; NULL: read and passed over */
-	const pair *values;      /* NULL: as it stands */
+	const struct pair *values;      /* NULL: as it stands */
 	const char *reason;      /* why it is passed over */
 	bool pipeline;           /* only with several stages */
 	bool alias;              /* read only */
-} path_row;
+};
 
 #define STRATEGY "trainer.strategy."
 #define NEMO LK_DIALECT_NEMO
 #define TITAN LK_DIALECT_TORCHTITAN
 
-static const path_row rows[] = {
+static const struct path_row rows[] = {
 	{NEMO, STRATEGY "tensor_model_parallel_size", "tp", NULL, NULL, false, false},
 	{NEMO, STRATEGY "pipeline_model_parallel_size", "pp", NULL, NULL, false, false},
 	{NEMO, STRATEGY "virtual_pipeline_model_parallel_size", "vp", nones, NULL, true, false},
@@ -96,8 +96,8 @@ static const lk_field *field_named(const char *name) {
 	return NULL;
 }
 
-static const path_row *find(int dialect, const char *path, size_t length) {
-	for (const path_row *r = rows; r->path != NULL; r++)
+static const struct path_row *find(int dialect, const char *path, size_t length) {
+	for (const struct path_row *r = rows; r->path != NULL; r++)
 		if (r->dialect == dialect && strlen(r->path) == length && strncmp(r->path, path, length) == 0) return r;
 	return NULL;
 }
@@ -119,9 +119,9 @@ static lk_status set_number(lk_reading *r, const char *path, const char *value, 
 	return LK_OK;
 }
 
-static lk_status set_field(lk_reading *r, lk_dotted *d, const path_row *row, const char *value) {
+static lk_status set_field(lk_reading *r, lk_dotted *d, const struct path_row *row, const char *value) {
 	bool known;
-	for (const pair *p = row->values; p != NULL && p->theirs != NULL; p++)
+	for (const struct pair *p = row->values; p != NULL && p->theirs != NULL; p++)
 		if (strcmp(p->theirs, value) == 0) value = p->ours;
 	LK_TRY(lk_field_set(&d->job, row->field, strlen(row->field), value, &known, r->err));
 	if (strcmp(row->path, "parallelism.pipeline_parallel_microbatch_size") == 0) d->micro = d->job.mbs;
@@ -134,7 +134,7 @@ lk_status lk_dotted_read(lk_reading *r, lk_dotted *d, const char *path, const ch
 	if (strcmp(path, "trainer.num_nodes") == 0) return set_number(r, path, value, &d->nodes);
 	if (strcmp(path, "trainer.devices") == 0) return set_number(r, path, value, &d->devices);
 	if (strcmp(path, "training.local_batch_size") == 0) return set_number(r, path, value, &d->local);
-	const path_row *row = find(d->dialect, path, strlen(path));
+	const struct path_row *row = find(d->dialect, path, strlen(path));
 	if (row == NULL) return lk_launch_note(r, name, "unknown to lockstep");
 	if (row->field == NULL) return lk_launch_note(r, name, row->reason);
 	return set_field(r, d, row, value);
@@ -156,10 +156,10 @@ lk_status lk_dotted_finish(lk_reading *r, lk_dotted *d, int *gpus) {
 /* ---- writing ---- */
 
 /* The value in their words; NULL where they have none for it, or memory is out. */
-static const char *theirs(lk_arena *arena, const path_row *row, const lk_field *field, const lk_job *job) {
+static const char *theirs(lk_arena *arena, const struct path_row *row, const lk_field *field, const lk_job *job) {
 	const char *value = lk_field_text(arena, field, job);
 	if (value == NULL || row->values == NULL) return value;
-	for (const pair *p = row->values; p->theirs != NULL; p++)
+	for (const struct pair *p = row->values; p->theirs != NULL; p++)
 		if (strcmp(p->ours, value) == 0) return p->theirs;
 	return row->values == nones ? value : NULL;
 }
@@ -174,7 +174,7 @@ static const char *spell(lk_arena *arena, int dialect, const char *path, const c
 	return lk_arena_printf(arena, dialect == NEMO ? "%s=%s" : "--%s=%s", path, value);
 }
 
-static bool put_row(lk_arena *arena, int dialect, const path_row *row, const lk_job *job, lk_words *words) {
+static bool put_row(lk_arena *arena, int dialect, const struct path_row *row, const lk_job *job, lk_words *words) {
 	const lk_field *field = row->field != NULL ? field_named(row->field) : NULL;
 	static const lk_job open;
 	if (field == NULL || row->alias || (row->pipeline && job->pp <= 1)) return true;
@@ -211,7 +211,7 @@ static const char *recipe(lk_arena *arena, const char *name) {
 
 bool lk_dotted_write(lk_arena *arena, int dialect, const lk_job *job, lk_words *words) {
 	if (!put_launcher(arena, dialect, recipe(arena, job->model.name), job, words)) return false;
-	for (const path_row *r = rows; r->path != NULL; r++)
+	for (const struct path_row *r = rows; r->path != NULL; r++)
 		if (r->dialect == dialect && !put_row(arena, dialect, r, job, words)) return false;
 	if (dialect == NEMO && job->recompute == LK_RECOMPUTE_FULL)
 		return put(words, lk_arena_printf(arena, "model.config.recompute_method=%s", job->recompute_layers > 0 ? "block" : "uniform"));

@@ -12,7 +12,7 @@
 #include "model/layout/job.h"
 
 /* One launch line while it is read. */
-typedef struct line {
+struct line {
 	lk_reading *r;
 	lk_launch_ranks ranks;
 	lk_megatron flags;
@@ -22,7 +22,7 @@ typedef struct line {
 	bool program, any_flag, megatron;
 	lk_dotted dotted;           /* what NeMo's or torchtitan's settings say */
 	int max_connections;
-} line;
+};
 
 lk_status lk_launch_note(lk_reading *r, const char *flag, const char *reason) {
 	lk_launch *out = r->out;
@@ -42,7 +42,7 @@ lk_status lk_launch_note(lk_reading *r, const char *flag, const char *reason) {
 
 /* ---- settings ---- */
 
-static lk_status read_setting(line *l, const lk_word *word) {
+static lk_status read_setting(struct line *l, const lk_word *word) {
 	static const char connections[] = "CUDA_DEVICE_MAX_CONNECTIONS=", own[] = "LOCKSTEP_";
 	size_t length = strcspn(word->text, "=");
 	bool ours = strncmp(word->text, own, sizeof own - 1) == 0;
@@ -64,7 +64,7 @@ static lk_status read_setting(line *l, const lk_word *word) {
 	return LK_OK;
 }
 
-static lk_status apply_settings(line *l) {
+static lk_status apply_settings(struct line *l) {
 	lk_job *job = l->r->out->job;
 	for (size_t i = 0; i < l->environment.count; i++) {
 		if (strncmp(l->environment.at[i].text, "LOCKSTEP_", 9) != 0) continue;
@@ -79,7 +79,7 @@ static lk_status apply_settings(line *l) {
 
 /* ---- the training program ---- */
 
-static lk_status read_program(line *l, const lk_word *word) {
+static lk_status read_program(struct line *l, const lk_word *word) {
 	static const struct {
 		const char *part;
 		lk_network network;
@@ -101,7 +101,7 @@ static lk_status read_program(line *l, const lk_word *word) {
 /* ---- flags ---- */
 
 /* --deepspeed ds.json, --deepspeed_config ds.json; --deepspeed alone is the switch of a config that follows. */
-static lk_status read_deepspeed_flag(line *l, const char *name, const lk_word *words, size_t count, size_t *used) {
+static lk_status read_deepspeed_flag(struct line *l, const char *name, const lk_word *words, size_t count, size_t *used) {
 	bool file = count > 0 && words[0].text[0] != '-';
 	*used = file;
 	if (!file && strcmp(name, "deepspeed") == 0) return LK_OK;
@@ -114,7 +114,7 @@ static lk_status read_deepspeed_flag(line *l, const char *name, const lk_word *w
 }
 
 /* --parallelism.tensor_parallel_degree 8 */
-static lk_status read_titan_flag(line *l, const char *name, const lk_word *words, size_t count, size_t *used) {
+static lk_status read_titan_flag(struct line *l, const char *name, const lk_word *words, size_t count, size_t *used) {
 	*used = count > 0 && words[0].text[0] != '-';
 	l->dotted.dialect = LK_DIALECT_TORCHTITAN;
 	if (*used > 0 && words[0].unknown == NULL) return lk_dotted_read(l->r, &l->dotted, name, words[0].text);
@@ -124,7 +124,7 @@ static lk_status read_titan_flag(line *l, const char *name, const lk_word *words
 }
 
 /* Settings and options of `nemo llm pretrain`. */
-static lk_status read_nemo(line *l, const lk_word *words, size_t count, size_t *used) {
+static lk_status read_nemo(struct line *l, const lk_word *words, size_t count, size_t *used) {
 	const char *text = words[0].text, *equals = strchr(text, '=');
 	*used = 1;
 	if (strcmp(text, "--factory") == 0 && count > 1) {
@@ -141,7 +141,7 @@ static lk_status read_nemo(line *l, const lk_word *words, size_t count, size_t *
 	return lk_dotted_read(l->r, &l->dotted, path, equals + 1);
 }
 
-static lk_status read_named(line *l, const char *name, const lk_word *words, size_t count, size_t *used) {
+static lk_status read_named(struct line *l, const char *name, const lk_word *words, size_t count, size_t *used) {
 	if (strcmp(name, "deepspeed") == 0 || strcmp(name, "deepspeed_config") == 0)
 		return read_deepspeed_flag(l, name, words, count, used);
 	if (lk_dotted_flag(LK_DIALECT_TORCHTITAN, name)) return read_titan_flag(l, name, words, count, used);
@@ -150,7 +150,7 @@ static lk_status read_named(line *l, const char *name, const lk_word *words, siz
 }
 
 /* "--name value..." or "--name=value". */
-static lk_status read_flag(line *l, const lk_word *words, size_t count, size_t *used) {
+static lk_status read_flag(struct line *l, const lk_word *words, size_t count, size_t *used) {
 	const char *name = words[0].text + strspn(words[0].text, "-"), *equals = strchr(name, '=');
 	size_t values;
 	l->any_flag = true;
@@ -167,7 +167,7 @@ static lk_status read_flag(line *l, const lk_word *words, size_t count, size_t *
 	return read_named(l, alone, &value, 1, &values);
 }
 
-static lk_status read_flags(line *l, const lk_word *words, size_t count) {
+static lk_status read_flags(struct line *l, const lk_word *words, size_t count) {
 	for (size_t i = 0, used; i < count; i += used) {
 		used = 1;
 		const lk_word *word = &words[i];
@@ -188,9 +188,9 @@ static lk_status read_flags(line *l, const lk_word *words, size_t count) {
 	return LK_OK;
 }
 
-static lk_status read_words(line *l, const lk_word *words, size_t count);
+static lk_status read_words(struct line *l, const lk_word *words, size_t count);
 
-static lk_status read_inner_script(line *l, const lk_word *text) {
+static lk_status read_inner_script(struct line *l, const lk_word *text) {
 	lk_words words = {0};
 	lk_reading *r = l->r;
 	if (r->depth >= 8) return lk_fail(r->err, LK_ERR_INPUT, r->where, "shells are nested too deeply");
@@ -203,7 +203,7 @@ static lk_status read_inner_script(line *l, const lk_word *text) {
 }
 
 /* Settings, launchers, program, flags. */
-static lk_status read_words(line *l, const lk_word *words, size_t count) {
+static lk_status read_words(struct line *l, const lk_word *words, size_t count) {
 	size_t i = 0;
 	while (i < count && !l->program) {
 		lk_launched launched;
@@ -231,7 +231,7 @@ static lk_status read_words(line *l, const lk_word *words, size_t count) {
 	return read_flags(l, words + i, count - i);
 }
 
-static lk_status count_gpus(line *l) {
+static lk_status count_gpus(struct line *l) {
 	const lk_launch_ranks *ranks = &l->ranks;
 	int64_t nodes = ranks->nodes > 0 ? ranks->nodes : 1;
 	int64_t gpus =
@@ -244,7 +244,7 @@ static lk_status count_gpus(line *l) {
 	return LK_OK;
 }
 
-static lk_status finish_line(line *l) {
+static lk_status finish_line(struct line *l) {
 	lk_reading *r = l->r;
 	if (!l->program && !l->any_flag) {
 		lk_fail(r->err, LK_ERR_INPUT, r->where, "no training program and no flags");
@@ -268,7 +268,7 @@ static lk_status finish_line(line *l) {
 }
 
 static lk_status read_line(lk_reading *r, const lk_word *words, size_t count, const lk_launch_ranks *batch) {
-	line l = {.r = r};
+	struct line l = {.r = r};
 	if (batch != NULL) l.ranks = *batch;
 	r->out->job = LK_NEW(r->arena, lk_job);
 	if (r->out->job == NULL) return lk_oom(r->err);

@@ -154,16 +154,16 @@ static int find_option(int kind, const char *name, size_t length) {
 }
 
 /* One option of a launcher as written: "--nnodes=4", "--nnodes 4", "-N4". */
-typedef struct option {
+struct option {
 	int at;              /* in options, -1 unknown */
 	lk_word value;
 	bool needs_next;     /* the value is the next word */
-} option;
+};
 
-static option split_option(int kind, const lk_word *word) {
+static struct option split_option(int kind, const lk_word *word) {
 	const char *name = word->text + strspn(word->text, "-"), *equals = strchr(name, '=');
 	size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-	option o = {.at = find_option(kind, name, length),
+	struct option o = {.at = find_option(kind, name, length),
 				.value = {.text = equals != NULL ? equals + 1 : "", .unknown = word->unknown}};
 	bool glued = o.at < 0 && word->text[1] != '-' && length > 1 && isdigit((unsigned char)name[1]);
 	if (glued) {
@@ -192,7 +192,7 @@ static lk_status launcher_options(lk_reading *r, int kind, const lk_word *words,
 			if (is_target(kind, &words[i])) break;
 			continue;
 		}
-		option o = split_option(kind, &words[i]);
+		struct option o = split_option(kind, &words[i]);
 		if (o.at < 0) continue;
 		if (o.needs_next && ++i >= count) break;
 		if (o.needs_next) o.value = words[i];

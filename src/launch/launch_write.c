@@ -153,13 +153,13 @@ lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *
 
 /* ---- words ---- */
 
-typedef struct text {
+struct text {
 	lk_arena *arena;
 	lk_words words;
 	bool failed;
-} text;
+};
 
-static void put(text *t, const char *word) {
+static void put(struct text *t, const char *word) {
 	if (word == NULL || !lk_push(&t->words)) {
 		t->failed = true;
 		return;
@@ -168,7 +168,7 @@ static void put(text *t, const char *word) {
 }
 
 /* A flag and its value; nothing where it says what Megatron-LM assumes anyway. */
-static void put_flag(text *t, const lk_flag *flag, const lk_megatron *m, const lk_megatron *start) {
+static void put_flag(struct text *t, const lk_flag *flag, const lk_megatron *m, const lk_megatron *start) {
 	const void *field = (const char *)m + flag->offset, *usual = (const char *)start + flag->offset;
 	int number = 0, usual_number = 0;
 	const char *value = NULL;
@@ -207,7 +207,7 @@ static void put_flag(text *t, const lk_flag *flag, const lk_megatron *m, const l
 		put(t, at);
 }
 
-static void put_launcher(text *t, const lk_job *job) {
+static void put_launcher(struct text *t, const lk_job *job) {
 	static const char *const scripts[] = {"pretrain_gpt.py", "pretrain_bert.py", "pretrain_t5.py"};
 	int per_node = job->gpus < 8 ? job->gpus : 8;
 	put(t, "torchrun");
@@ -221,7 +221,7 @@ static void put_launcher(text *t, const lk_job *job) {
 }
 
 /* The job of a line, completed where it can be: defaults need not be written. */
-static lk_status read_back(text *t, lk_job *out) {
+static lk_status read_back(struct text *t, lk_job *out) {
 	lk_launch back = {0};
 	const char **words = LK_ARRAY(t->arena, const char *, t->words.count + 1);
 	if (words == NULL) return LK_ERR_MEMORY;
@@ -231,7 +231,7 @@ static lk_status read_back(text *t, lk_job *out) {
 	return status == LK_ERR_MEMORY ? status : LK_OK;
 }
 
-static void put_setting(text *settings, const lk_field *field, const lk_job *job) {
+static void put_setting(struct text *settings, const lk_field *field, const lk_job *job) {
 	char name[64];
 	size_t n = 0;
 	for (const char *c = field->name; *c != '\0' && n + 1 < sizeof name; c++)
@@ -242,7 +242,7 @@ static void put_setting(text *settings, const lk_field *field, const lk_job *job
 
 /* Settings for the fields that reading the line gives back different. A setting can change what completing derives for
  * another field, so it goes on until nothing differs. */
-static lk_status put_settings(text *t, const lk_job *job, bool network, text *settings) {
+static lk_status put_settings(struct text *t, const lk_job *job, bool network, struct text *settings) {
 	lk_job raw = {0};
 	if (job->max_connections > 0)
 		put(settings, lk_arena_printf(t->arena, "CUDA_DEVICE_MAX_CONNECTIONS=%d", job->max_connections));
@@ -267,7 +267,7 @@ static lk_status put_settings(text *t, const lk_job *job, bool network, text *se
 }
 
 /* Settings and launcher on the first line, then a line per flag. */
-static char *join(text *settings, text *line) {
+static char *join(struct text *settings, struct text *line) {
 	size_t size = 1;
 	for (size_t i = 0; i < settings->words.count; i++) size += strlen(settings->words.at[i].text) + 1;
 	for (size_t i = 0; i < line->words.count; i++) {
@@ -316,7 +316,7 @@ static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 	return json != NULL ? base64(arena, json, strlen(json)) : NULL;
 }
 
-static void put_deepspeed_launcher(text *t, const lk_job *job) {
+static void put_deepspeed_launcher(struct text *t, const lk_job *job) {
 	int per_node = job->gpus < 8 ? job->gpus : 8;
 	while (job->gpus % per_node != 0) per_node--;
 	put(t, "deepspeed");
@@ -327,7 +327,7 @@ static void put_deepspeed_launcher(text *t, const lk_job *job) {
 
 /* ---- the whole ---- */
 
-static bool put_line(text *line, lk_dialect dialect, const lk_job *job) {
+static bool put_line(struct text *line, lk_dialect dialect, const lk_job *job) {
 	if (dialect == LK_DIALECT_NEMO || dialect == LK_DIALECT_TORCHTITAN)
 		return lk_dotted_write(line->arena, (int)dialect, job, &line->words);
 	lk_megatron *m = LK_ARRAY(line->arena, lk_megatron, 2);
@@ -345,7 +345,7 @@ static bool put_line(text *line, lk_dialect dialect, const lk_job *job) {
 
 char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job) {
 	bool network = dialect == LK_DIALECT_MEGATRON || dialect == LK_DIALECT_DEEPSPEED;
-	text line = {.arena = arena}, settings = {.arena = arena};
+	struct text line = {.arena = arena}, settings = {.arena = arena};
 	char *out = NULL;
 	if (put_line(&line, dialect, job) && !line.failed && put_settings(&line, job, network, &settings) == LK_OK && !settings.failed)
 		out = join(&settings, &line);

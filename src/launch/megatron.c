@@ -40,14 +40,14 @@ void lk_megatron_init(lk_megatron *m) {
 
 /* ---- list expressions ---- */
 
-typedef struct list_reader {
+struct list_reader {
 	const char *at;
 	int *list, limit, count;
 	int depth;
 	bool wrong;
-} list_reader;
+};
 
-static int list_number(list_reader *p) {
+static int list_number(struct list_reader *p) {
 	char *end;
 	long value = isdigit((unsigned char)*p->at) ? strtol(p->at, &end, 10) : -1;
 	if (value < 0 || value > LIST_MOST) {
@@ -58,7 +58,7 @@ static int list_number(list_reader *p) {
 	return (int)value;
 }
 
-static void list_repeat(list_reader *p, int from, int times) {
+static void list_repeat(struct list_reader *p, int from, int times) {
 	int size = p->count - from;
 	if (times == 0) p->count = from;
 	if ((long)from + (long)size * times > p->limit) p->wrong = true;
@@ -66,10 +66,10 @@ static void list_repeat(list_reader *p, int from, int times) {
 		for (int i = 0; i < size; i++) p->list[p->count++] = p->list[from + i];
 }
 
-static void list_sum(list_reader *p);
+static void list_sum(struct list_reader *p);
 
 /* atom := '[' number {',' number} ']' | '(' sum ')'; term := atom {'*' number} */
-static void list_term(list_reader *p) {
+static void list_term(struct list_reader *p) {
 	int from = p->count;
 	if (++p->depth > 16) p->wrong = true;
 	if (p->wrong) return;
@@ -97,7 +97,7 @@ static void list_term(list_reader *p) {
 	p->depth--;
 }
 
-static void list_sum(list_reader *p) {
+static void list_sum(struct list_reader *p) {
 	list_term(p);
 	while (!p->wrong && *p->at == '+') {
 		p->at++;
@@ -106,7 +106,7 @@ static void list_sum(list_reader *p) {
 }
 
 bool lk_python_list(const char *text, int *every, int *list, int limit, int *count) {
-	list_reader p = {.at = text, .list = list, .limit = limit};
+	struct list_reader p = {.at = text, .list = list, .limit = limit};
 	*every = *count = 0;
 	if (strchr(text, '[') == NULL) {
 		*every = list_number(&p);

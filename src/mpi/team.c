@@ -18,14 +18,14 @@
 
 static const char magic[8] = "LKPARTS1";
 
-typedef struct head {
+struct head {
 	char magic[8];
 	uint64_t asked, size;
-} head;
+};
 
-typedef struct record {
+struct record {
 	uint64_t count, size;
-} record;
+};
 
 /* ---- the file ---- */
 
@@ -35,7 +35,7 @@ static lk_status damaged(const char *path, lk_error *err) {
 }
 
 static lk_status read_parts(mpi_team *t, lk_error *err) {
-	head h;
+	struct head h;
 	FILE *file = fopen(t->path, "rb");
 	if (!file && errno == ENOENT) return LK_OK;
 	if (!file) return lk_fail(err, LK_ERR_IO, t->path, "cannot read: %s", strerror(errno));
@@ -58,7 +58,7 @@ static lk_status read_parts(mpi_team *t, lk_error *err) {
 
 static lk_status write_parts(const mpi_team *t, lk_error *err) {
 	char beside[4096];
-	head h = {.asked = t->asked, .size = t->parts_size};
+	struct head h = {.asked = t->asked, .size = t->parts_size};
 	memcpy(h.magic, magic, sizeof magic);
 	if (snprintf(beside, sizeof beside, "%s.new", t->path) >= (int)sizeof beside)
 		return lk_fail(err, LK_ERR_INPUT, t->path, "the name is too long");
@@ -72,7 +72,7 @@ static lk_status write_parts(const mpi_team *t, lk_error *err) {
 	return lk_fail(err, LK_ERR_IO, t->path, "cannot write: %s", strerror(code));
 }
 
-static lk_status keep_part(mpi_team *t, const record *r, const void *results, lk_error *err) {
+static lk_status keep_part(mpi_team *t, const struct record *r, const void *results, lk_error *err) {
 	size_t bytes = (size_t)(r->count * r->size), need = t->parts_size + sizeof *r + bytes;
 	if (need > t->room) {
 		char *grown = realloc(t->parts, need * 2);
@@ -86,8 +86,8 @@ static lk_status keep_part(mpi_team *t, const record *r, const void *results, lk
 }
 
 /* The next list of tasks as the file has it; false where it ends. */
-static bool take_part(mpi_team *t, const record *asked, void *results) {
-	record r;
+static bool take_part(mpi_team *t, const struct record *asked, void *results) {
+	struct record r;
 	size_t bytes = (size_t)(asked->count * asked->size);
 	if (t->read_size - t->read_at < sizeof r + bytes) return false;
 	memcpy(&r, t->parts + t->read_at, sizeof r);
@@ -99,16 +99,16 @@ static bool take_part(mpi_team *t, const record *asked, void *results) {
 
 /* ---- tasks ---- */
 
-typedef struct share {
+struct share {
 	const mpi_team *t;
 	lk_plan_task *task;
 	void *context;
 	char *results; /* own ones, one after another */
 	size_t size;
-} share;
+};
 
 static lk_status run_own(void *context, size_t i, lk_error *err) {
-	const share *s = context;
+	const struct share *s = context;
 	return s->task(s->context, (size_t)s->t->rank + i * (size_t)s->t->size, s->results + i * s->size, err);
 }
 
@@ -144,7 +144,7 @@ static lk_status gather(const mpi_team *t, size_t count, size_t size, const char
 static lk_status run_list(mpi_team *t, size_t count, size_t size, lk_plan_task *task, void *context, void *results,
 						  lk_error *err) {
 	size_t own = own_count(count, t->rank, t->size);
-	share s = {t, task, context, malloc(own * size + 1), size};
+	struct share s = {t, task, context, malloc(own * size + 1), size};
 	lk_status status = s.results ? lk_parallel(own, t->team.threads, run_own, &s, err) : lk_oom(err);
 	status = agree(t, status, err);
 	if (status == LK_OK) status = gather(t, count, size, s.results, results, err);
@@ -155,7 +155,7 @@ static lk_status run_list(mpi_team *t, size_t count, size_t size, lk_plan_task *
 static lk_status run(void *self, size_t count, size_t size, lk_plan_task *task, void *context, void *results,
 					 lk_error *err) {
 	mpi_team *t = self;
-	record r = {count, size};
+	struct record r = {count, size};
 	lk_error own = {0};
 	if (t->path && take_part(t, &r, results)) return LK_OK;
 	LK_TRY(run_list(t, count, size, task, context, results, err));

@@ -15,25 +15,25 @@
 enum { COMBINATION_LIMIT = 100000, WHERE_SIZE = 80 };
 
 /* The values of one swept option. */
-typedef struct list {
+struct list {
 	const char **items;
 	size_t count;
-} list;
+};
 
-typedef struct memory {
+struct memory {
 	lk_arena arena;
-	list *lists; /* one per option; count 0 where it is no list */
+	struct list *lists; /* one per option; count 0 where it is no list */
 	size_t option_count;
-} memory;
+};
 
-typedef struct parser {
+struct parser {
 	const lk_verb *verb;
 	lk_args *args;
-	memory *memory;
+	struct memory *memory;
 	int argc, at; /* at: the next word */
 	const char *const *argv;
 	lk_error *err;
-} parser;
+};
 
 static size_t count_options(const lk_verb *verb) {
 	size_t n = 0;
@@ -115,10 +115,10 @@ static lk_status check(const lk_option *o, const char *text, lk_error *err) {
 
 /* ---- comma lists ---- */
 
-static lk_status split(parser *p, size_t index) {
+static lk_status split(struct parser *p, size_t index) {
 	const lk_option *o = &p->verb->options[index];
 	const char *text = p->args->texts[index];
-	list *l = &p->memory->lists[index];
+	struct list *l = &p->memory->lists[index];
 	char where[WHERE_SIZE];
 	where_of(o, where);
 	size_t count = 1;
@@ -145,7 +145,7 @@ static lk_status split(parser *p, size_t index) {
 }
 
 /* Checks all texts that were given and takes the lists apart. */
-static lk_status check_texts(parser *p) {
+static lk_status check_texts(struct parser *p) {
 	for (size_t i = 0; i < p->memory->option_count; i++) {
 		if (!p->args->texts[i]) continue;
 		if (p->verb->options[i].sweep) LK_TRY(split(p, i));
@@ -178,33 +178,33 @@ static bool is_name(const char *word, size_t length, const char *name) {
 	return name[length] == '\0';
 }
 
-static const lk_option *find_name(const parser *p, const char *word, size_t length) {
+static const lk_option *find_name(const struct parser *p, const char *word, size_t length) {
 	for (size_t i = 0; i < p->memory->option_count; i++) {
 		if (is_name(word, length, p->verb->options[i].name)) return &p->verb->options[i];
 	}
 	return NULL;
 }
 
-static const lk_option *find_letter(const parser *p, char letter) {
+static const lk_option *find_letter(const struct parser *p, char letter) {
 	for (size_t i = 0; i < p->memory->option_count; i++) {
 		if (p->verb->options[i].letter == letter) return &p->verb->options[i];
 	}
 	return NULL;
 }
 
-static void set(parser *p, const lk_option *o, const char *text) {
+static void set(struct parser *p, const lk_option *o, const char *text) {
 	p->args->texts[o - p->verb->options] = text;
 }
 
 /* An option given again: the last one counts, but of LINES all do. */
-static lk_status set_value(parser *p, const lk_option *o, const char *text) {
+static lk_status set_value(struct parser *p, const lk_option *o, const char *text) {
 	const char *before = p->args->texts[o - p->verb->options];
 	if (o->kind == LK_OPTION_LINES && before) text = lk_arena_printf(&p->memory->arena, "%s\n%s", before, text);
 	set(p, o, text);
 	return text ? LK_OK : lk_oom(p->err);
 }
 
-static lk_status unknown(parser *p, const char *word, size_t length) {
+static lk_status unknown(struct parser *p, const char *word, size_t length) {
 	char shown[WHERE_SIZE], name[WHERE_SIZE];
 	snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1), word);
 	lk_fail(p->err, LK_ERR_INPUT, shown, "unknown option");
@@ -219,7 +219,7 @@ static lk_status unknown(parser *p, const char *word, size_t length) {
 }
 
 /* The value of an option: what stands behind '=' or the letter, or the next word. */
-static lk_status take_value(parser *p, const lk_option *o, const char *attached) {
+static lk_status take_value(struct parser *p, const lk_option *o, const char *attached) {
 	if (attached) return set_value(p, o, attached);
 	char where[WHERE_SIZE];
 	where_of(o, where);
@@ -233,7 +233,7 @@ static lk_status take_value(parser *p, const lk_option *o, const char *attached)
 	return set_value(p, o, next);
 }
 
-static lk_status long_option(parser *p, const char *word) {
+static lk_status long_option(struct parser *p, const char *word) {
 	const char *name = word + 2, *equals = strchr(name, '=');
 	size_t length = equals ? (size_t)(equals - name) : strlen(name);
 	const char *value = equals ? equals + 1 : NULL;
@@ -255,7 +255,7 @@ static lk_status long_option(parser *p, const char *word) {
 }
 
 /* -o value, -ovalue, -v, and several flags in one word: -vq. */
-static lk_status letters(parser *p, const char *word) {
+static lk_status letters(struct parser *p, const char *word) {
 	for (const char *c = word + 1; *c; c++) {
 		const lk_option *o = find_letter(p, *c);
 		if (!o && *c == 'h') {
@@ -272,7 +272,7 @@ static lk_status letters(parser *p, const char *word) {
 	return LK_OK;
 }
 
-static lk_status words(parser *p) {
+static lk_status words(struct parser *p) {
 	while (p->at < p->argc) {
 		const char *word = p->argv[p->at++];
 		if (strcmp(word, "--") == 0) {
@@ -292,7 +292,7 @@ static lk_status words(parser *p) {
 	return LK_OK;
 }
 
-static lk_status check_operands(parser *p) {
+static lk_status check_operands(struct parser *p) {
 	const lk_verb *v = p->verb;
 	int n = p->args->operand_count;
 	const char *named = v->operands ? v->operands : "";
@@ -309,12 +309,12 @@ static lk_status check_operands(parser *p) {
 	return LK_ERR_INPUT;
 }
 
-static lk_status parse(parser *p) {
+static lk_status parse(struct parser *p) {
 	lk_args *a = p->args;
-	memory *m = p->memory;
+	struct memory *m = p->memory;
 	size_t words_max = p->argc > 0 ? (size_t)p->argc : 0;
 	a->texts = LK_ARRAY(&m->arena, const char *, m->option_count);
-	m->lists = LK_ARRAY(&m->arena, list, m->option_count);
+	m->lists = LK_ARRAY(&m->arena, struct list, m->option_count);
 	a->operands = LK_ARRAY(&m->arena, const char *, words_max);
 	a->rest = LK_ARRAY(&m->arena, const char *, words_max);
 	if (!a->texts || !m->lists || !a->operands || !a->rest) return lk_oom(p->err);
@@ -327,11 +327,11 @@ static lk_status parse(parser *p) {
 
 lk_status lk_args_parse(const lk_verb *verb, int argc, const char *const *argv, lk_args *out, lk_error *err) {
 	*out = (lk_args){.verb = verb};
-	memory *m = calloc(1, sizeof *m);
+	struct memory *m = calloc(1, sizeof *m);
 	if (!m) return lk_oom(err);
 	m->option_count = count_options(verb);
 	out->memory = m;
-	parser p = {.verb = verb, .args = out, .memory = m, .argc = argc, .argv = argv, .err = err};
+	struct parser p = {.verb = verb, .args = out, .memory = m, .argc = argc, .argv = argv, .err = err};
 	lk_status status = parse(&p);
 	if (status != LK_OK) lk_args_free(out);
 	return status;
@@ -339,7 +339,7 @@ lk_status lk_args_parse(const lk_verb *verb, int argc, const char *const *argv, 
 
 void lk_args_free(lk_args *args) {
 	if (!args || !args->memory) return;
-	lk_arena_free(&((memory *)args->memory)->arena);
+	lk_arena_free(&((struct memory *)args->memory)->arena);
 	free(args->memory);
 	*args = (lk_args){.verb = args->verb};
 }
@@ -347,7 +347,7 @@ void lk_args_free(lk_args *args) {
 /* ---- requests ---- */
 
 lk_status lk_args_combinations(const lk_args *args, size_t *count, lk_error *err) {
-	const memory *m = args->memory;
+	const struct memory *m = args->memory;
 	*count = 1;
 	for (size_t i = 0; i < m->option_count; i++) {
 		if (m->lists[i].count) *count *= m->lists[i].count;
@@ -359,7 +359,7 @@ lk_status lk_args_combinations(const lk_args *args, size_t *count, lk_error *err
 }
 
 lk_status lk_args_fill(lk_args *args, size_t index, void *request, lk_error *err) {
-	const memory *m = args->memory;
+	const struct memory *m = args->memory;
 	size_t count;
 	LK_TRY(lk_args_combinations(args, &count, err));
 	if (index >= count) return lk_fail(err, LK_ERR_INTERNAL, NULL, "combination %zu of %zu", index, count);
@@ -378,7 +378,7 @@ lk_status lk_args_fill(lk_args *args, size_t index, void *request, lk_error *err
 }
 
 bool lk_args_given(const lk_args *args, const char *name) {
-	const memory *m = args->memory;
+	const struct memory *m = args->memory;
 	for (size_t i = 0; m && i < m->option_count; i++) {
 		if (strcmp(args->verb->options[i].name, name) == 0) return args->texts[i] != NULL;
 	}

@@ -4,11 +4,11 @@
 #include "base/text.h"
 
 /* What is written, and where words come from that the tables do not hold. */
-typedef struct script {
+struct script {
 	const lk_verb *const *verbs;
 	lk_candidates *known;
 	FILE *out;
-} script;
+};
 
 /* What stands before verbs: the options of the program itself. */
 static const char *const globals[] = {"--help", "--version", "--verbs", "--man", "--completion", "--data", NULL};
@@ -38,7 +38,7 @@ static void short_help(FILE *out, const char *help, const char *special, bool fi
 }
 
 /* Word `index` for the values of an option, or for the first operand where there is none; NULL past the last. */
-static const char *word(const script *s, const lk_verb *v, const lk_option *o, int index) {
+static const char *word(const struct script *s, const lk_verb *v, const lk_option *o, int index) {
 	if (o && o->kind == LK_OPTION_CHOICE) {
 		for (int i = 0; i < index; i++)
 			if (!o->choices[i]) return NULL;
@@ -47,7 +47,7 @@ static const char *word(const script *s, const lk_verb *v, const lk_option *o, i
 	return s->known ? s->known(v->name, o ? o->name : NULL, index) : NULL;
 }
 
-static void words(const script *s, const lk_verb *v, const lk_option *o, const char *special) {
+static void words(const struct script *s, const lk_verb *v, const lk_option *o, const char *special) {
 	const char *next;
 	for (int i = 0; (next = word(s, v, o, i)) != NULL; i++) {
 		if (i) putc(' ', s->out);
@@ -55,7 +55,7 @@ static void words(const script *s, const lk_verb *v, const lk_option *o, const c
 	}
 }
 
-static bool has_words(const script *s, const lk_verb *v, const lk_option *o) {
+static bool has_words(const struct script *s, const lk_verb *v, const lk_option *o) {
 	return word(s, v, o, 0) != NULL;
 }
 
@@ -66,7 +66,7 @@ static bool is_list(const lk_option *o) {
 
 /* ---- bash ---- */
 
-static void bash_option(const script *s, const lk_verb *v, const lk_option *o) {
+static void bash_option(const struct script *s, const lk_verb *v, const lk_option *o) {
 	fprintf(s->out, "\t%s:--%s", v->name, o->name);
 	if (o->letter) fprintf(s->out, "|%s:-%c", v->name, o->letter);
 	fputs(") words='", s->out);
@@ -74,7 +74,7 @@ static void bash_option(const script *s, const lk_verb *v, const lk_option *o) {
 	fprintf(s->out, "'; files=%s; list=%s ;;\n", lk_option_is_path(o) ? "1" : "", is_list(o) ? "1" : "");
 }
 
-static void bash_verb(const script *s, const lk_verb *v) {
+static void bash_verb(const struct script *s, const lk_verb *v) {
 	for (const lk_option *o = v->options; o && o->name; o++)
 		if (!lk_option_is_switch(o)) bash_option(s, v, o);
 	fprintf(s->out, "\t%s:*) words='--help", v->name);
@@ -91,7 +91,7 @@ static void bash_verb(const script *s, const lk_verb *v) {
 	fprintf(s->out, "; files=%s ;;\n", v->operands && *v->operands ? "1" : "");
 }
 
-static void bash_globals(const script *s) {
+static void bash_globals(const struct script *s) {
 	fputs("\tif [[ $COMP_CWORD -eq 1 ]]; then\n\t\twords='help", s->out);
 	for (size_t i = 0; globals[i]; i++) fprintf(s->out, " %s", globals[i]);
 	for (size_t i = 0; s->verbs[i]; i++) fprintf(s->out, " %s", s->verbs[i]->name);
@@ -102,7 +102,7 @@ static void bash_globals(const script *s) {
 	fputs("' ;;\n\t--data:--data) files=1 ;;\n", s->out);
 }
 
-static void bash(const script *s) {
+static void bash(const struct script *s) {
 	fputs("# bash completion of lockstep\n"
 	      "_lockstep() {\n"
 	      "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= files= list= done=\n"
@@ -133,7 +133,7 @@ static void bash(const script *s) {
 /* ---- zsh ---- */
 
 /* What completes a value: words, one or several with commas; files; both; nothing. */
-static void zsh_value(const script *s, const lk_verb *v, const lk_option *o) {
+static void zsh_value(const struct script *s, const lk_verb *v, const lk_option *o) {
 	bool known = has_words(s, v, o), path = lk_option_is_path(o);
 	if (!known) {
 		fputs(path ? "_files" : " ", s->out);
@@ -146,7 +146,7 @@ static void zsh_value(const script *s, const lk_verb *v, const lk_option *o) {
 	if (path) fputs("\" \"files\\:file\\:_files\"", s->out);
 }
 
-static void zsh_option(const script *s, const lk_verb *v, const lk_option *o, const char *dashes, char letter) {
+static void zsh_option(const struct script *s, const lk_verb *v, const lk_option *o, const char *dashes, char letter) {
 	bool flag = lk_option_is_switch(o);
 	fputs(" \\\n\t\t'", s->out);
 	if (o->kind == LK_OPTION_LINES) putc('*', s->out);
@@ -163,7 +163,7 @@ static void zsh_option(const script *s, const lk_verb *v, const lk_option *o, co
 	putc('\'', s->out);
 }
 
-static void zsh_verb(const script *s, const lk_verb *v) {
+static void zsh_verb(const struct script *s, const lk_verb *v) {
 	fprintf(s->out, "\t%s)\n\t\t_arguments -s '(- *)--help[show help]'", v->name);
 	for (const lk_option *o = v->options; o && o->name; o++) {
 		zsh_option(s, v, o, "--", 0);
@@ -179,7 +179,7 @@ static void zsh_verb(const script *s, const lk_verb *v) {
 	fputs(" ;;\n", s->out);
 }
 
-static void zsh_globals(const script *s) {
+static void zsh_globals(const struct script *s) {
 	fputs("\t\t'help:show the options of a verb'\n\t)\n"
 	      "\tif (( CURRENT == 2 )); then\n"
 	      "\t\t_describe verb verbs\n"
@@ -197,7 +197,7 @@ static void zsh_globals(const script *s) {
 	fputs(" ;;\n\t--data)\n\t\t_files -/ ;;\n", s->out);
 }
 
-static void zsh(const script *s) {
+static void zsh(const struct script *s) {
 	fputs("#compdef lockstep\n"
 	      "_lockstep() {\n"
 	      "\tlocal -a verbs\n"
@@ -215,7 +215,7 @@ static void zsh(const script *s) {
 
 /* ---- fish ---- */
 
-static void fish_value(const script *s, const lk_verb *v, const lk_option *o) {
+static void fish_value(const struct script *s, const lk_verb *v, const lk_option *o) {
 	if (lk_option_is_switch(o)) return;
 	bool path = lk_option_is_path(o);
 	fputs(path ? " -r -F" : " -x", s->out);
@@ -225,7 +225,7 @@ static void fish_value(const script *s, const lk_verb *v, const lk_option *o) {
 	fputs(is_list(o) && !path ? ")'" : "'", s->out);
 }
 
-static void fish_option(const script *s, const lk_verb *v, const lk_option *o, const char *no) {
+static void fish_option(const struct script *s, const lk_verb *v, const lk_option *o, const char *no) {
 	fprintf(s->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -l %s%s", v->name, no, o->name);
 	if (o->letter && !*no) fprintf(s->out, " -s %c", o->letter);
 	fish_value(s, v, o);
@@ -234,7 +234,7 @@ static void fish_option(const script *s, const lk_verb *v, const lk_option *o, c
 	fputs("'\n", s->out);
 }
 
-static void fish_verb(const script *s, const lk_verb *v) {
+static void fish_verb(const struct script *s, const lk_verb *v) {
 	if (!v->operands || !*v->operands)
 		fprintf(s->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -f\n", v->name);
 	if (has_words(s, v, NULL)) {
@@ -249,7 +249,7 @@ static void fish_verb(const script *s, const lk_verb *v) {
 	}
 }
 
-static void fish_globals(const script *s) {
+static void fish_globals(const struct script *s) {
 	static const char *const begin = "complete -c lockstep -n __fish_use_subcommand -f";
 	fprintf(s->out, "# fish completion of lockstep\n%s\n%s -a help -d 'show the options of a verb'\n", begin, begin);
 	for (size_t i = 0; globals[i]; i++) fprintf(s->out, "%s -l %s\n", begin, globals[i] + 2);
@@ -258,7 +258,7 @@ static void fish_globals(const script *s) {
 	fputs("'\n", s->out);
 }
 
-static void fish(const script *s) {
+static void fish(const struct script *s) {
 	fish_globals(s);
 	for (size_t i = 0; s->verbs[i]; i++) {
 		fprintf(s->out, "complete -c lockstep -n __fish_use_subcommand -f -a %s -d '", s->verbs[i]->name);
@@ -269,8 +269,8 @@ static void fish(const script *s) {
 }
 
 lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known, const char *shell, FILE *out, lk_error *err) {
-	static void (*const writers[])(const script *s) = {bash, zsh, fish};
-	const script s = {verbs, known, out};
+	static void (*const writers[])(const struct script *s) = {bash, zsh, fish};
+	const struct script s = {verbs, known, out};
 	for (size_t i = 0; shells[i]; i++) {
 		if (strcmp(shell, shells[i]) != 0) continue;
 		writers[i](&s);

@@ -52,11 +52,11 @@ char *lk_option_note(const lk_option *o, char *out, size_t size) {
 /* ---- wrapping ---- */
 
 /* A place on the page: the column that is written next and the column where lines begin. */
-typedef struct page {
+struct page {
 	FILE *out;
 	int column, indent;
 	bool colour;
-} page;
+};
 
 /* Columns that text takes: bytes that do not continue a UTF-8 sequence. */
 static int width(const char *text, size_t length) {
@@ -65,17 +65,17 @@ static int width(const char *text, size_t length) {
 	return n;
 }
 
-static void to_column(page *p, int column) {
+static void to_column(struct page *p, int column) {
 	for (; p->column < column; p->column++) putc(' ', p->out);
 }
 
-static void end_line(page *p) {
+static void end_line(struct page *p) {
 	if (p->column) putc('\n', p->out);
 	p->column = 0;
 }
 
 /* Writes words, breaking lines before COLUMNS; words of earlier calls may stand on the line. */
-static void wrap(page *p, const char *text) {
+static void wrap(struct page *p, const char *text) {
 	while (*(text += strspn(text, " \t\n"))) {
 		size_t length = strcspn(text, " \t\n");
 		int taken = width(text, length);
@@ -88,12 +88,12 @@ static void wrap(page *p, const char *text) {
 	}
 }
 
-static void heading(page *p, const char *text) {
+static void heading(struct page *p, const char *text) {
 	fprintf(p->out, "\n%s%s%s\n", p->colour ? "\033[1m" : "", text, p->colour ? "\033[0m" : "");
 }
 
 /* Paragraphs are separated by blank lines; a line that begins with a blank or tab is kept as it is. */
-static void paragraphs(page *p, const char *text) {
+static void paragraphs(struct page *p, const char *text) {
 	p->indent = 0;
 	while (*text) {
 		size_t length = strcspn(text, "\n");
@@ -115,7 +115,7 @@ static void paragraphs(page *p, const char *text) {
 
 /* ---- the page ---- */
 
-static void usage(page *p, const lk_verb *verb) {
+static void usage(struct page *p, const lk_verb *verb) {
 	p->indent = 4;
 	p->column = fprintf(p->out, "Usage: lockstep");
 	wrap(p, verb->name);
@@ -125,7 +125,7 @@ static void usage(page *p, const lk_verb *verb) {
 	end_line(p);
 }
 
-static void one_option(page *p, const lk_option *o) {
+static void one_option(struct page *p, const lk_option *o) {
 	char label[LABEL_SIZE], note[NOTE_SIZE], bracketed[NOTE_SIZE + 4];
 	const char *value = lk_option_value(o);
 	const char *no = o->kind == LK_OPTION_SWITCH ? "[no-]" : "";
@@ -142,7 +142,7 @@ static void one_option(page *p, const lk_option *o) {
 	end_line(p);
 }
 
-static void options(page *p, const lk_verb *verb) {
+static void options(struct page *p, const lk_verb *verb) {
 	for (const lk_option *o = verb->options; o && o->name; o++) {
 		if (o->group || o == verb->options) heading(p, o->group ? o->group : "Options");
 		one_option(p, o);
@@ -154,7 +154,7 @@ static void options(page *p, const lk_verb *verb) {
 	end_line(p);
 }
 
-static void examples(page *p, const lk_verb *verb) {
+static void examples(struct page *p, const lk_verb *verb) {
 	if (!verb->examples || !verb->examples[0]) return;
 	heading(p, "Examples");
 	for (size_t i = 0; verb->examples[i]; i += 2) {
@@ -167,7 +167,7 @@ static void examples(page *p, const lk_verb *verb) {
 }
 
 void lk_verb_help(const lk_verb *verb, bool colour, FILE *out) {
-	page p = {.out = out, .colour = colour};
+	struct page p = {.out = out, .colour = colour};
 	if (verb->summary) fprintf(out, "%s\n\n", verb->summary);
 	usage(&p, verb);
 	if (verb->description && *verb->description) {

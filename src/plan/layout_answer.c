@@ -109,26 +109,26 @@ static double exposed(const lk_plan_choice *c, const char *key) {
 	return 0;
 }
 
-typedef struct difference {
+struct difference {
 	const char *label;
 	double seconds;
-} difference;
+};
 
 static int by_size(const void *a, const void *b) {
-	const difference *x = a, *y = b;
+	const struct difference *x = a, *y = b;
 	double dx = fabs(x->seconds), dy = fabs(y->seconds);
 	return (dx < dy) - (dx > dy);
 }
 
-static int differences(const lk_plan_choice *c, const lk_plan_choice *best, difference *out) {
+static int differences(const lk_plan_choice *c, const lk_plan_choice *best, struct difference *out) {
 	int count = 0;
 	for (int i = 0; i < c->breakdown_count; i++)
 		out[count++] =
-			(difference){c->breakdown[i].label, c->breakdown[i].exposed_s - exposed(best, c->breakdown[i].key)};
+			(struct difference){c->breakdown[i].label, c->breakdown[i].exposed_s - exposed(best, c->breakdown[i].key)};
 	for (int i = 0; i < best->breakdown_count; i++) {
 		bool both = false;
 		for (int k = 0; k < c->breakdown_count; k++) both |= strcmp(c->breakdown[k].key, best->breakdown[i].key) == 0;
-		if (!both) out[count++] = (difference){best->breakdown[i].label, -best->breakdown[i].exposed_s};
+		if (!both) out[count++] = (struct difference){best->breakdown[i].label, -best->breakdown[i].exposed_s};
 	}
 	qsort(out, (size_t)count, sizeof *out, by_size);
 	return count;
@@ -137,7 +137,7 @@ static int differences(const lk_plan_choice *c, const lk_plan_choice *best, diff
 /* "+1.31 s pipeline bubble, -0.20 s tensor parallelism: 3.1 % slower", the parts that differ most. */
 static const char *why_not(lk_arena *arena, const lk_plan_choice *c, const lk_plan_choice *best) {
 	enum { SHOWN = 3 };
-	difference parts[2 * LK_PART_COUNT];
+	struct difference parts[2 * LK_PART_COUNT];
 	int count = differences(c, best, parts);
 	const char *text = "";
 	for (int i = 0; i < count && i < SHOWN && text; i++) {
@@ -155,14 +155,14 @@ static const char *why_not(lk_arena *arena, const lk_plan_choice *c, const lk_pl
 
 enum { COSTS = LK_SENSITIVE_COSTS, WAYS = LK_SENSITIVE_WAYS };
 
-typedef struct retrial {
+struct retrial {
 	const lk_space *space;
 	const lk_plan_choice *choices;
 	const double *limit_s;   /* [changes] 0: none */
-} retrial;
+};
 
 static lk_status try_exactly(void *context, size_t i, void *result, lk_error *err) {
-	const retrial *r = context;
+	const struct retrial *r = context;
 	lk_step step;
 	lk_step_options options = {.bare = true, .exact = true};
 	lk_status status = lk_step_ask(r->choices[i].job, r->space->cluster, &options, &step, err);
@@ -173,7 +173,7 @@ static lk_status try_exactly(void *context, size_t i, void *result, lk_error *er
 
 /* Task: choice, then cost and way. */
 static lk_status try_changed(void *context, size_t i, void *result, lk_error *err) {
-	const retrial *r = context;
+	const struct retrial *r = context;
 	(void)err;
 	int cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
 	double limit_s = r->limit_s ? r->limit_s[i % (COSTS * WAYS)] : 0;
@@ -184,7 +184,7 @@ static lk_status try_changed(void *context, size_t i, void *result, lk_error *er
 static lk_status ask_exact(const lk_plan_request *request, const lk_space *space, lk_plan_choice *choices, int count,
 						   lk_arena *arena, lk_error *err) {
 	double *seconds = LK_ARRAY(arena, double, count);
-	retrial r = {space, choices, NULL};
+	struct retrial r = {space, choices, NULL};
 	if (!seconds) return lk_oom(err);
 	LK_TRY(lk_plan_share(request, (size_t)count, sizeof *seconds, try_exactly, &r, seconds, err));
 	for (int i = 0; i < count; i++) choices[i].exact_s = seconds[i];
@@ -198,7 +198,7 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 	double *seconds = LK_ARRAY(arena, double, tasks);
 	lk_plan_sensitivity *rows = LK_ARRAY(arena, lk_plan_sensitivity, each);
 	if (!seconds || !rows) return lk_oom(err);
-	retrial first = {space, out->choices, NULL}, others = {space, out->choices + 1, seconds};
+	struct retrial first = {space, out->choices, NULL}, others = {space, out->choices + 1, seconds};
 	LK_TRY(lk_plan_share(request, each, sizeof *seconds, try_changed, &first, seconds, err));
 	LK_TRY(lk_plan_share(request, tasks - each, sizeof *seconds, try_changed, &others, seconds + each, err));
 	for (size_t i = 0; i < each; i++) {

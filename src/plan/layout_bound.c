@@ -22,28 +22,28 @@
 enum { SEEN = 3 /* stages whose memory is looked at: first, second, last */, FULL_AXIS = LK_AXIS + 8 };
 
 /* Where the layers of a core lie. */
-typedef struct lie {
+struct lie {
 	lk_job job;         /* with usual switches */
 	int places, chunks; /* of the chain; of a stage */
 	int *first, *count; /* [places] layers */
 	int *place;         /* [stages * chunks] */
 	int stage[SEEN];
 	int *ahead[SEEN]; /* [chunks] forward passes before any backward pass begins */
-} lie;
+};
 
-typedef struct body {
+struct body {
 	double s, floor_s; /* of compute and what blocks it; of launches and traffic */
 	double end_s[2];   /* when the last pass of the first and of the last stage ends */
 	double held[SEEN];
 	bool known;
-} body;
+};
 
-typedef struct core_work {
+struct core_work {
 	lk_bounder *b;
 	lk_arena *arena;
 	const lk_core *core;
-	lie lie;
-	body bodies[FULL_AXIS][2][2][3]; /* recompute in the order of layouts, sp, overlap, sharding */
+	struct lie lie;
+	struct body bodies[FULL_AXIS][2][2][3]; /* recompute in the order of layouts, sp, overlap, sharding */
 	int recompute[FULL_AXIS], recompute_count;
 	struct {
 		double bytes[SEEN];
@@ -53,16 +53,16 @@ typedef struct core_work {
 		lk_tail tail;
 		bool known;
 	} tails[4][2][2][2]; /* sharding, gradients, parameters, offload */
-} core_work;
+};
 
 /* Parts of cores that are alike. */
-typedef struct alike {
+struct alike {
 	lk_parts parts;
 	bool known;
-} alike;
-typedef struct family {
-	alike at[2][3][2][2][3]; /* split backward, recompute, sp, overlap, sharding */
-} family;
+};
+struct family {
+	struct alike at[2][3][2][2][3]; /* split backward, recompute, sp, overlap, sharding */
+};
 
 static int sharding_class(int sharding) {
 	return sharding < LK_SHARD_ZERO2 ? 0 : sharding - 1;
@@ -70,7 +70,7 @@ static int sharding_class(int sharding) {
 
 /* ---- where layers lie ---- */
 
-static lk_status count_ahead(lie *l, int which, lk_arena *arena, lk_error *err) {
+static lk_status count_ahead(struct lie *l, int which, lk_arena *arena, lk_error *err) {
 	const lk_job *job = &l->job;
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
 	lk_slots slots = {0};
@@ -83,10 +83,10 @@ static lk_status count_ahead(lie *l, int which, lk_arena *arena, lk_error *err) 
 	return LK_OK;
 }
 
-static lk_status find_places(const lk_job *job, lk_arena *arena, lie *out, lk_error *err) {
+static lk_status find_places(const lk_job *job, lk_arena *arena, struct lie *out, lk_error *err) {
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
-	*out = (lie){.job = *job, .places = lk_job_places(job), .chunks = job->vp};
+	*out = (struct lie){.job = *job, .places = lk_job_places(job), .chunks = job->vp};
 	out->first = LK_ARRAY(arena, int, out->places);
 	out->count = LK_ARRAY(arena, int, out->places);
 	out->place = LK_ARRAY(arena, int, job->pp * job->vp);
@@ -101,7 +101,7 @@ static lk_status find_places(const lk_job *job, lk_arena *arena, lie *out, lk_er
 }
 
 /* With what bounds of memory need besides. */
-static lk_status find_lie(const lk_job *job, lk_arena *arena, lie *out, lk_error *err) {
+static lk_status find_lie(const lk_job *job, lk_arena *arena, struct lie *out, lk_error *err) {
 	const int stages[SEEN] = {0, job->pp > 1 ? 1 : 0, job->pp - 1};
 	LK_TRY(find_places(job, arena, out, err));
 	for (int i = 0; i < SEEN; i++) {
@@ -131,7 +131,7 @@ static void add_end(lk_layer_part *sum, const lk_layer_part *end, double times) 
 	sum->host_s += times * end->host_s, sum->traffic_s += times * end->traffic_s;
 }
 
-static lk_layer_part at_place(const lie *l, const lk_parts *parts, const lk_job *job, int place) {
+static lk_layer_part at_place(const struct lie *l, const lk_parts *parts, const lk_job *job, int place) {
 	lk_layer_part sum = {0};
 	int first = l->first[place], count = l->count[place], again = 0;
 	if (job->recompute == LK_RECOMPUTE_FULL)
@@ -165,7 +165,7 @@ static double backward_s(const lk_job *job, const lk_layer_part *p) {
 }
 
 /* `way_in`, `way_back` [places + 1]: through the places before one. */
-static void find_ways(const lie *l, const lk_job *job, const lk_layer_part *at, double message_s, double *way_in,
+static void find_ways(const struct lie *l, const lk_job *job, const lk_layer_part *at, double message_s, double *way_in,
 					  double *way_back) {
 	way_in[0] = way_back[0] = 0;
 	for (int k = 0; k < l->places; k++) {
@@ -175,13 +175,13 @@ static void find_ways(const lie *l, const lk_job *job, const lk_layer_part *at, 
 }
 
 /* Without overlap, every pass that receives waits for the whole message. */
-static double waits_s(const lie *l, const lk_job *job, int place, double message_s) {
+static double waits_s(const struct lie *l, const lk_job *job, int place, double message_s) {
 	if (job->pp == 1 || job->overlap_p2p == LK_ON || paired(job)) return 0;
 	bool turn = job->schedule == LK_SCHED_ZB_V; /* places beside one another on one rank */
 	return turn ? 0 : ((place > 0) + (place < l->places - 1)) * message_s;
 }
 
-static lk_status find_body(const lie *l, const lk_parts *parts, const lk_job *job, lk_arena *arena, body *out,
+static lk_status find_body(const struct lie *l, const lk_parts *parts, const lk_job *job, lk_arena *arena, struct body *out,
 						   lk_error *err) {
 	lk_layer_part *at = LK_ARRAY(arena, lk_layer_part, l->places);
 	double *way_in = LK_ARRAY(arena, double, l->places + 1), *way_back = LK_ARRAY(arena, double, l->places + 1);
@@ -217,7 +217,7 @@ static lk_status find_body(const lie *l, const lk_parts *parts, const lk_job *jo
 
 /* ---- what layouts of a core share ---- */
 
-static void find_resident(const lie *l, const lk_job *job, double *bytes) {
+static void find_resident(const struct lie *l, const lk_job *job, double *bytes) {
 	lk_builder builder;
 	lk_graph frame; /* takes the facts of the job that nobody asks for here */
 	memset(&frame, 0, sizeof frame);
@@ -239,7 +239,7 @@ static lk_ranks ranks_of(const lk_job *job) {
 }
 
 /* The all-reduce of the gradient norm waits for all stages; what is left to reduce before it, for its own stage alone. */
-static double combine(const body *b, const lk_tail *tail) {
+static double combine(const struct body *b, const lk_tail *tail) {
 	double ends = fmax(b->end_s[0] + tail->before[0], b->end_s[1] + tail->before[1]);
 	return fmax(fmax(b->s, ends), b->floor_s) + fmax(tail->after[0], tail->after[1]);
 }
@@ -253,10 +253,10 @@ static float rounded_down(double seconds) {
 
 static lk_status bound_job(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, double *least_s,
 						   double *least_bytes, double *usable, lk_error *err) {
-	lie l;
+	struct lie l;
 	lk_parts parts;
 	lk_tail tail;
-	body one = {0};
+	struct body one = {0};
 	double resident[SEEN], excess = -INFINITY;
 	LK_TRY(find_lie(job, arena, &l, err));
 	LK_TRY(lk_parts_find(b, stack, job, false, arena, &parts, err));
@@ -288,7 +288,7 @@ lk_status lk_bound_job(lk_bounder *b, int stack, const lk_job *job, double *leas
  * Layers take what their own operations leave one another, and every pass begins as soon as what it needs is there. What the
  * simulation adds is what messages and traffic take from passes, and passes from them. */
 
-static lk_status walk_body(const lie *l, const lk_parts *parts, const lk_job *job, lk_arena *arena, body *out, lk_error *err) {
+static lk_status walk_body(const struct lie *l, const lk_parts *parts, const lk_job *job, lk_arena *arena, struct body *out, lk_error *err) {
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
 	lk_pass_times times = {.message = parts->message_s, .waits = waits_s(l, job, 1, 1) > 0};
 	double *pass[4], *ends = LK_ARRAY(arena, double, job->pp);
@@ -307,10 +307,10 @@ static lk_status walk_body(const lie *l, const lk_parts *parts, const lk_job *jo
 }
 
 static lk_status walk_job(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, double *least_s, lk_error *err) {
-	lie l;
+	struct lie l;
 	lk_parts parts;
 	lk_tail tail;
-	body one = {0};
+	struct body one = {0};
 	LK_TRY(find_places(job, arena, &l, err));
 	LK_TRY(lk_parts_find(b, stack, job, true, arena, &parts, err));
 	LK_TRY(lk_tail_find(b, stack, job, &tail, err));
@@ -340,7 +340,7 @@ lk_status lk_walk_layout(lk_bounder *b, const lk_core *core, const lk_layout *la
 
 /* ---- all layouts of a core ---- */
 
-static int recompute_index(core_work *w, const lk_layout *l) {
+static int recompute_index(struct core_work *w, const lk_layout *l) {
 	int value = l->recompute_layers > 0 ? 16 + l->recompute_layers : l->recompute;
 	for (int i = 0; i < w->recompute_count; i++)
 		if (w->recompute[i] == value) return i;
@@ -349,15 +349,15 @@ static int recompute_index(core_work *w, const lk_layout *l) {
 }
 
 /* The job of a layout; what completing refuses, the search does not look at. */
-static bool job_of(core_work *w, const lk_layout *l, lk_job *out) {
+static bool job_of(struct core_work *w, const lk_layout *l, lk_job *out) {
 	return lk_layout_job(w->b->space, w->core, l, out, NULL) == LK_OK;
 }
 
-static lk_status body_of(core_work *w, family *f, const lk_layout *l, const body **out, lk_error *err) {
+static lk_status body_of(struct core_work *w, struct family *f, const lk_layout *l, const struct body **out, lk_error *err) {
 	int class = sharding_class(l->sharding),
 		modules = w->lie.job.model.mtp_layers > 0 && l->recompute == LK_RECOMPUTE_FULL;
 	bool split = w->lie.job.schedule == LK_SCHED_ZB_H1 || w->lie.job.schedule == LK_SCHED_ZB_V;
-	body *known = &w->bodies[recompute_index(w, l)][l->sp][l->tp_overlap][class];
+	struct body *known = &w->bodies[recompute_index(w, l)][l->sp][l->tp_overlap][class];
 	*out = known;
 	if (known->known) return LK_OK;
 	lk_job job;
@@ -365,13 +365,13 @@ static lk_status body_of(core_work *w, family *f, const lk_layout *l, const body
 		known->known = true;
 		return LK_OK;
 	}
-	alike *a = &f->at[split][l->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules][l->sp][l->tp_overlap][class];
+	struct alike *a = &f->at[split][l->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules][l->sp][l->tp_overlap][class];
 	if (!a->known) LK_TRY(lk_parts_find(w->b, w->core->stack, &job, false, w->arena, &a->parts, err));
 	a->known = true;
 	return find_body(&w->lie, &a->parts, &job, w->arena, known, err);
 }
 
-static lk_status tail_of(core_work *w, const lk_layout *l, const lk_tail **out, lk_error *err) {
+static lk_status tail_of(struct core_work *w, const lk_layout *l, const lk_tail **out, lk_error *err) {
 	bool *known = &w->tails[l->sharding][l->grads][l->params][l->offload].known;
 	lk_tail *tail = &w->tails[l->sharding][l->grads][l->params][l->offload].tail;
 	lk_job job;
@@ -381,7 +381,7 @@ static lk_status tail_of(core_work *w, const lk_layout *l, const lk_tail **out, 
 	return LK_OK;
 }
 
-static const double *resident_of(core_work *w, const lk_layout *l) {
+static const double *resident_of(struct core_work *w, const lk_layout *l) {
 	double *bytes = w->resident[l->sp][l->sharding][l->offload].bytes;
 	bool *known = &w->resident[l->sp][l->sharding][l->offload].known;
 	lk_job job;
@@ -391,7 +391,7 @@ static const double *resident_of(core_work *w, const lk_layout *l) {
 }
 
 /* The stage with the least room, by its bound. */
-static double memory_of(core_work *w, const lk_layout *l, const body *b, const lk_ranks *ranks, double *usable) {
+static double memory_of(struct core_work *w, const lk_layout *l, const struct body *b, const lk_ranks *ranks, double *usable) {
 	const double *resident = resident_of(w, l);
 	double most = 0, excess = -INFINITY;
 	for (int i = 0; i < SEEN; i++) {
@@ -410,9 +410,9 @@ static void note_closest(lk_bounded *out, const lk_layout *l, double bytes, doub
 	out->closest_bytes = bytes, out->closest_usable = usable;
 }
 
-static lk_status bound_layout(core_work *w, family *f, lk_layout *l, const lk_ranks *ranks, lk_bounded *out,
+static lk_status bound_layout(struct core_work *w, struct family *f, lk_layout *l, const lk_ranks *ranks, lk_bounded *out,
 							  lk_error *err) {
-	const body *b;
+	const struct body *b;
 	const lk_tail *tail;
 	double usable = 0;
 	LK_TRY(body_of(w, f, l, &b, err));
@@ -430,7 +430,7 @@ static lk_status bound_layout(core_work *w, family *f, lk_layout *l, const lk_ra
 	return LK_OK;
 }
 
-static lk_status bound_core(core_work *w, family *f, uint32_t number, lk_layouts *layouts, lk_bounded *out,
+static lk_status bound_core(struct core_work *w, struct family *f, uint32_t number, lk_layouts *layouts, lk_bounded *out,
 							lk_error *err) {
 	lk_job job;
 	if (lk_space_job(w->b->space, w->core, &job, NULL) != LK_OK) return LK_OK;
@@ -447,12 +447,12 @@ lk_status lk_bound_cores(lk_bounder *b, const lk_core *cores, uint32_t first, in
 	lk_arena arena = LK_ARENA_INIT;
 	lk_layouts layouts = {0};
 	memset(out, 0, sizeof *out);
-	family *f = LK_NEW(&arena, family);
-	core_work *w = LK_NEW(&arena, core_work);
+	struct family *f = LK_NEW(&arena, struct family);
+	struct core_work *w = LK_NEW(&arena, struct core_work);
 	lk_status status = f && w ? LK_OK : lk_oom(err);
 	for (int i = 0; i < count && status == LK_OK; i++) {
 		memset(w, 0, sizeof *w);
-		*w = (core_work){.b = b, .arena = &arena, .core = &cores[i]};
+		*w = (struct core_work){.b = b, .arena = &arena, .core = &cores[i]};
 		status = bound_core(w, f, first + (uint32_t)i, &layouts, out, err);
 	}
 	lk_vec_free(&layouts);

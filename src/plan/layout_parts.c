@@ -26,15 +26,15 @@ const lk_constants *lk_bounder_constants(lk_bounder *b, int stack, const lk_job 
 }
 
 /* Blocks of one job and their prices. */
-typedef struct pricer {
+struct pricer {
 	lk_builder builder;
 	lk_graph *graph;
 	const lk_cost_sites *sites;
 	lk_cost_cache *cache;
 	bool contended;          /* layers: with what their operations take from one another */
-} pricer;
+};
 
-static lk_status begin(lk_bounder *b, int stack, const lk_job *job, pricer *p, lk_error *err) {
+static lk_status begin(lk_bounder *b, int stack, const lk_job *job, struct pricer *p, lk_error *err) {
 	p->graph = lk_graph_new();
 	if (!p->graph) return lk_oom(err);
 	p->cache = b->cache;
@@ -50,7 +50,7 @@ static lk_status begin(lk_bounder *b, int stack, const lk_job *job, pricer *p, l
 }
 
 /* The least that the operation costs on any kind of place. */
-static lk_cost least_cost(const pricer *p, uint32_t op) {
+static lk_cost least_cost(const struct pricer *p, uint32_t op) {
 	lk_cost least = lk_cost_cached(p->cache, p->graph, op, &p->sites->at[0]);
 	for (uint32_t v = 1; v < p->sites->count; v++) {
 		lk_cost cost = lk_cost_cached(p->cache, p->graph, op, &p->sites->at[v]);
@@ -61,17 +61,17 @@ static lk_cost least_cost(const pricer *p, uint32_t op) {
 }
 
 /* What operations [begin, end) take, one after another as their streams and joins have it. */
-typedef struct span {
+struct span {
 	double end_s;   /* of all streams */
 	double chain_s; /* of the compute stream */
 	double compute_s, host_s, traffic_s;
-} span;
+};
 
-static span span_of(const pricer *p, uint32_t begin, uint32_t end) {
+static struct span span_of(const struct pricer *p, uint32_t begin, uint32_t end) {
 	enum { MOST = 512 };
 	const lk_ops *ops = &p->graph->ops;
 	double at[LK_STREAMS] = {0}, done[MOST] = {0};
-	span s = {0};
+	struct span s = {0};
 	for (uint32_t op = begin; op < end; op++) {
 		lk_cost cost = least_cost(p, op);
 		unsigned stream = ops->stream[op];
@@ -91,11 +91,11 @@ static span span_of(const pricer *p, uint32_t begin, uint32_t end) {
 	return s;
 }
 
-static span block_span(const pricer *p, uint32_t block) {
+static struct span block_span(const struct pricer *p, uint32_t block) {
 	return span_of(p, p->graph->blocks.at[block].begin, p->graph->blocks.at[block].end);
 }
 
-static double kept_by(const pricer *p, uint32_t block) {
+static double kept_by(const struct pricer *p, uint32_t block) {
 	const lk_block *b = &p->graph->blocks.at[block];
 	double kept = 0;
 	for (uint32_t op = b->begin; op < b->end; op++) kept += p->graph->ops.alloc[op] - p->graph->ops.release[op];
@@ -110,7 +110,7 @@ static double kept_by(const pricer *p, uint32_t block) {
 enum { REPEATS = 4 };
 
 /* An operation that other blocks know of, so that the block cannot be run alone. */
-static bool stands_alone(const pricer *p, uint32_t block) {
+static bool stands_alone(const struct pricer *p, uint32_t block) {
 	const lk_ops *ops = &p->graph->ops;
 	for (uint32_t op = p->graph->blocks.at[block].begin; op < p->graph->blocks.at[block].end; op++)
 		if (ops->wait[op] || ops->signal[op] || ops->stream[op] == LK_STREAM_DP) return false;
@@ -118,7 +118,7 @@ static bool stands_alone(const pricer *p, uint32_t block) {
 }
 
 /* The costs of a block for every kind of place, with a host that is far ahead. */
-static lk_status costs_of(const pricer *p, uint32_t block, lk_arena *arena, lk_costs *out, lk_error *err) {
+static lk_status costs_of(const struct pricer *p, uint32_t block, lk_arena *arena, lk_costs *out, lk_error *err) {
 	uint32_t kinds = p->sites->count, ops = (uint32_t)p->graph->ops.count;
 	*out = (lk_costs){.variants = kinds, .ops = ops, .at = LK_ARRAY(arena, lk_cost, (size_t)kinds * ops),
 					  .variant_of = LK_ARRAY(arena, uint16_t, kinds)};
@@ -135,7 +135,7 @@ static lk_status costs_of(const pricer *p, uint32_t block, lk_arena *arena, lk_c
 }
 
 /* `ends` [kinds of places]: when the last of so many repetitions ends. */
-static lk_status run_block(const pricer *p, const lk_costs *costs, uint32_t block, uint32_t times, double *ends, lk_error *err) {
+static lk_status run_block(const struct pricer *p, const lk_costs *costs, uint32_t block, uint32_t times, double *ends, lk_error *err) {
 	lk_call call = {.block = block, .repeat = times, .microbatch = -1, .layer = -1};
 	lk_program program = {.calls = {.at = &call, .count = 1, .capacity = 1}};
 	lk_sim_options options = {.contention = true, .all_ranks = true};
@@ -151,7 +151,7 @@ static lk_status run_block(const pricer *p, const lk_costs *costs, uint32_t bloc
 }
 
 /* What one more repetition of a block takes, on the kind of place where that is least. */
-static lk_status repeated_s(const pricer *p, uint32_t block, double *out, lk_error *err) {
+static lk_status repeated_s(const struct pricer *p, uint32_t block, double *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_costs costs;
 	lk_status status = costs_of(p, block, &arena, &costs, err);
@@ -168,15 +168,15 @@ static lk_status repeated_s(const pricer *p, uint32_t block, double *out, lk_err
 
 /* ---- layers and ends ---- */
 
-static void take_forward(const pricer *p, uint32_t block, lk_layer_part *out) {
-	span s = block_span(p, block);
+static void take_forward(const struct pricer *p, uint32_t block, lk_layer_part *out) {
+	struct span s = block_span(p, block);
 	out->forward_s += s.chain_s, out->compute_forward_s += s.compute_s, out->host_s += s.host_s,
 		out->traffic_s += s.traffic_s;
 	out->saved += kept_by(p, block);
 }
 
-static void take_backward(const pricer *p, uint32_t block, lk_layer_part *out) {
-	span s = block_span(p, block);
+static void take_backward(const struct pricer *p, uint32_t block, lk_layer_part *out) {
+	struct span s = block_span(p, block);
 	out->backward_s += s.chain_s, out->compute_backward_s += s.compute_s, out->host_s += s.host_s,
 		out->traffic_s += s.traffic_s;
 }
@@ -186,7 +186,7 @@ static bool splits_backward(const lk_job *job) {
 }
 
 /* The block of a layer, and how much longer than its longest chain it takes side by side. */
-static lk_status layer_block(pricer *p, int layer, lk_block_pass pass, uint32_t *block, double *more_s, lk_error *err) {
+static lk_status layer_block(struct pricer *p, int layer, lk_block_pass pass, uint32_t *block, double *more_s, lk_error *err) {
 	*more_s = 0;
 	LK_TRY(lk_build_layer(&p->builder, layer, pass, block));
 	if (!p->contended || !stands_alone(p, *block)) return LK_OK;
@@ -196,7 +196,7 @@ static lk_status layer_block(pricer *p, int layer, lk_block_pass pass, uint32_t 
 	return LK_OK;
 }
 
-static lk_status layer_part(pricer *p, int layer, bool again, lk_layer_part *out, lk_error *err) {
+static lk_status layer_part(struct pricer *p, int layer, bool again, lk_layer_part *out, lk_error *err) {
 	static const lk_block_pass passes[2][4] = {
 		{LK_BLOCK_FORWARD, LK_BLOCK_BACKWARD, LK_BLOCK_INPUT_GRADIENT, LK_BLOCK_WEIGHT_GRADIENT},
 		{LK_BLOCK_FORWARD_CHECKPOINT, LK_BLOCK_BACKWARD_CHECKPOINT, LK_BLOCK_INPUT_GRADIENT_CHECKPOINT, LK_BLOCK_WEIGHT_GRADIENT},
@@ -220,7 +220,7 @@ static lk_status layer_part(pricer *p, int layer, bool again, lk_layer_part *out
 	return LK_OK;
 }
 
-static lk_status end_part(pricer *p, bool head, lk_layer_part *out) {
+static lk_status end_part(struct pricer *p, bool head, lk_layer_part *out) {
 	lk_builder *b = &p->builder;
 	uint32_t block;
 	LK_TRY(head ? lk_build_head(b, LK_BLOCK_FORWARD, &block) : lk_build_embedding(b, LK_BLOCK_FORWARD, &block));
@@ -245,7 +245,7 @@ static bool like_before(const lk_model *m, int layer) {
 		   lk_model_window(m, layer) == lk_model_window(m, layer - 1);
 }
 
-static lk_status sum_layers(pricer *p, lk_parts *out, lk_arena *arena, lk_error *err) {
+static lk_status sum_layers(struct pricer *p, lk_parts *out, lk_arena *arena, lk_error *err) {
 	const lk_model *m = p->builder.model;
 	const lk_job *job = p->builder.job;
 	bool full = job->recompute == LK_RECOMPUTE_FULL;
@@ -266,7 +266,7 @@ static lk_status sum_layers(pricer *p, lk_parts *out, lk_arena *arena, lk_error 
 }
 
 /* A message between stages, on the cheaper of its two ways. */
-static double message_s(pricer *p, const lk_job *job, lk_error *err, lk_status *status) {
+static double message_s(struct pricer *p, const lk_job *job, lk_error *err, lk_status *status) {
 	lk_builder *b = &p->builder;
 	bool cut = job->scatter_messages == LK_ON && !b->sp;
 	uint32_t block;
@@ -287,7 +287,7 @@ static double message_s(pricer *p, const lk_job *job, lk_error *err, lk_status *
 	return (double)(down < up ? down : up) / LK_PS_PER_S;
 }
 
-static lk_status find(pricer *p, const lk_job *job, lk_arena *arena, lk_parts *out, lk_error *err) {
+static lk_status find(struct pricer *p, const lk_job *job, lk_arena *arena, lk_parts *out, lk_error *err) {
 	LK_TRY(sum_layers(p, out, arena, err));
 	LK_TRY(end_part(p, false, &out->embedding));
 	LK_TRY(end_part(p, true, &out->head));
@@ -301,7 +301,7 @@ static lk_status find(pricer *p, const lk_job *job, lk_arena *arena, lk_parts *o
 }
 
 lk_status lk_parts_find(lk_bounder *b, int stack, const lk_job *job, bool contended, lk_arena *arena, lk_parts *out, lk_error *err) {
-	pricer p = {.contended = contended};
+	struct pricer p = {.contended = contended};
 	memset(out, 0, sizeof *out);
 	lk_status status = begin(b, stack, job, &p, err);
 	if (status == LK_OK) status = find(&p, job, arena, out, err);
@@ -311,7 +311,7 @@ lk_status lk_parts_find(lk_bounder *b, int stack, const lk_job *job, bool conten
 
 /* ---- the end of the step ---- */
 
-static lk_status tail_of(pricer *p, int stage, double *before, double *after, lk_error *err) {
+static lk_status tail_of(struct pricer *p, int stage, double *before, double *after, lk_error *err) {
 	uint32_t block;
 	(void)err;
 	LK_TRY(lk_build_tail_block(&p->builder, stage, &block));
@@ -320,14 +320,14 @@ static lk_status tail_of(pricer *p, int stage, double *before, double *after, lk
 	for (uint32_t op = b->begin; op < b->end; op++)
 		if (meeting != b->end && p->graph->ops.kind[op] == LK_OP_ALLREDUCE && p->graph->ops.group[op] == LK_GROUP_MODEL)
 			meeting = op;
-	span first = span_of(p, b->begin, meeting);
+	struct span first = span_of(p, b->begin, meeting);
 	*before = meeting == b->end ? first.end_s : first.chain_s;
 	*after = span_of(p, meeting, b->end).end_s;
 	return LK_OK;
 }
 
 lk_status lk_tail_find(lk_bounder *b, int stack, const lk_job *job, lk_tail *out, lk_error *err) {
-	pricer p = {0};
+	struct pricer p = {0};
 	lk_status status = begin(b, stack, job, &p, err);
 	if (status == LK_OK) status = tail_of(&p, 0, &out->before[0], &out->after[0], err);
 	out->before[1] = out->before[0], out->after[1] = out->after[0];

@@ -14,13 +14,13 @@
 enum { MOST_COUNTS = 64 };
 
 /* Everything that a plan owns. */
-typedef struct work {
+struct work {
 	lk_plan plan;
 	lk_arena arena;
 	lk_asked asked[MOST_COUNTS];
 	lk_plan_count counts[MOST_COUNTS];
 	int gpus[MOST_COUNTS], count;
-} work;
+};
 
 void lk_plan_defaults(lk_plan_request *request) {
 	memset(request, 0, sizeof *request);
@@ -34,7 +34,7 @@ static double now_s(void) {
 
 /* ---- what is asked ---- */
 
-static lk_status read_counts(const lk_plan_request *r, work *w, lk_error *err) {
+static lk_status read_counts(const lk_plan_request *r, struct work *w, lk_error *err) {
 	const char *at = r->gpus;
 	if (!at) {
 		w->gpus[w->count++] = r->job.gpus;
@@ -96,7 +96,7 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 
 /* ---- searches ---- */
 
-static lk_status search(const lk_plan_request *r, work *w, int i, lk_error *err) {
+static lk_status search(const lk_plan_request *r, struct work *w, int i, lk_error *err) {
 	lk_space space;
 	lk_hunt hunt;
 	LK_TRY(lk_space_read(r, &w->asked[i], &space, err));
@@ -105,7 +105,7 @@ static lk_status search(const lk_plan_request *r, work *w, int i, lk_error *err)
 	return lk_answer_count(r, &w->asked[i], &space, &hunt, &w->arena, &w->counts[i], err);
 }
 
-static lk_status describe(const lk_plan_request *r, work *w, lk_error *err) {
+static lk_status describe(const lk_plan_request *r, struct work *w, lk_error *err) {
 	const lk_asked *first = &w->asked[0];
 	char size[32];
 	lk_plan *p = &w->plan;
@@ -121,7 +121,7 @@ static lk_status describe(const lk_plan_request *r, work *w, lk_error *err) {
 	return LK_OK;
 }
 
-static void choose(work *w) {
+static void choose(struct work *w) {
 	lk_plan *p = &w->plan;
 	p->counts = w->counts, p->count = w->count;
 	p->best = -1;
@@ -134,7 +134,7 @@ static void choose(work *w) {
 	}
 }
 
-static lk_status answer(const lk_plan_request *r, work *w, lk_error *err) {
+static lk_status answer(const lk_plan_request *r, struct work *w, lk_error *err) {
 	double start = now_s();
 	LK_TRY(read_counts(r, w, err));
 	for (int i = 0; i < w->count; i++) {
@@ -159,7 +159,7 @@ static const char *reproduce(lk_arena *arena, const lk_plan_request *r) {
 lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *err) {
 	*out = NULL;
 	if (request->job.calibration) LK_TRY(lk_calibration_use(request->job.calibration, err));
-	work *w = calloc(1, sizeof *w);
+	struct work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
 	w->plan.memory_owner = w;
 	lk_status status = answer(request, w, err);
@@ -173,12 +173,12 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 }
 
 lk_arena *lk_plan_arena(const lk_plan *plan) {
-	return &((work *)plan->memory_owner)->arena;
+	return &((struct work *)plan->memory_owner)->arena;
 }
 
 void lk_plan_free(lk_plan *plan) {
 	if (!plan) return;
-	work *w = plan->memory_owner;
+	struct work *w = plan->memory_owner;
 	lk_arena_free(&w->arena);
 	free(w);
 }

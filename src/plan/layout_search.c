@@ -27,12 +27,12 @@ int lk_plan_top(const lk_plan_request *request) {
 /* ---- workers ---- */
 
 /* The best layout of a group. */
-typedef struct found {
+struct found {
 	uint32_t layout;
 	lk_trial trial;
-} found;
+};
 
-typedef struct hunt {
+struct hunt {
 	const lk_plan_request *request;
 	const lk_space *space;
 	lk_hunt *out;
@@ -55,10 +55,10 @@ typedef struct hunt {
 	uint32_t batches;
 	/* what was found */
 	int64_t *best_ps;      /* [groups] INT64_MAX: nothing */
-	found *best;           /* [groups] */
+	struct found *best;           /* [groups] */
 	uint32_t *top;         /* [top_count] groups, fastest first */
 	int top_count, top_most;
-} hunt;
+};
 
 static double processor_s(void) {
 	struct timespec t;
@@ -67,7 +67,7 @@ static double processor_s(void) {
 }
 
 /* A worker that nobody uses, or a new one; NULL when memory is out. */
-static lk_bounder *take_worker(hunt *h) {
+static lk_bounder *take_worker(struct hunt *h) {
 	pthread_mutex_lock(&h->lock);
 	lk_bounder *b = h->idle;
 	if (b) h->idle = b->next;
@@ -84,14 +84,14 @@ static lk_bounder *take_worker(hunt *h) {
 	return NULL;
 }
 
-static void give_worker(hunt *h, lk_bounder *b) {
+static void give_worker(struct hunt *h, lk_bounder *b) {
 	pthread_mutex_lock(&h->lock);
 	b->next = h->idle;
 	h->idle = b;
 	pthread_mutex_unlock(&h->lock);
 }
 
-static void free_workers(hunt *h) {
+static void free_workers(struct hunt *h) {
 	while (h->idle) {
 		lk_bounder *b = h->idle;
 		h->idle = b->next;
@@ -105,28 +105,28 @@ static void free_workers(hunt *h) {
 
 /* ---- tasks ---- */
 
-typedef struct own_tasks {
+struct own_tasks {
 	lk_plan_task *task;
 	void *context;
 	char *results;
 	size_t size;
-} own_tasks;
+};
 
 static lk_status run_own(void *context, size_t i, lk_error *err) {
-	own_tasks *t = context;
+	struct own_tasks *t = context;
 	return t->task(t->context, i, t->results + i * t->size, err);
 }
 
 lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size, lk_plan_task *task, void *context,
 						void *results, lk_error *err) {
 	if (request->team) return request->team->run(request->team->self, count, size, task, context, results, err);
-	own_tasks own = {task, context, results, size};
+	struct own_tasks own = {task, context, results, size};
 	return lk_parallel(count, request->threads, run_own, &own, err);
 }
 
 /* ---- bounds ---- */
 
-static lk_status find_families(hunt *h, lk_error *err) {
+static lk_status find_families(struct hunt *h, lk_error *err) {
 	for (uint32_t i = 0; i <= h->cores.count; i++) {
 		bool begins = i == 0 || i == h->cores.count || !lk_cores_alike(&h->cores.at[i - 1], &h->cores.at[i]);
 		if (!begins || (i == 0 && h->cores.count == 0)) continue;
@@ -137,7 +137,7 @@ static lk_status find_families(hunt *h, lk_error *err) {
 }
 
 static lk_status bound_family(void *context, size_t i, lk_error *err) {
-	hunt *h = context;
+	struct hunt *h = context;
 	lk_bounder *b = take_worker(h);
 	if (!b) return lk_oom(err);
 	double start = processor_s();
@@ -155,7 +155,7 @@ static int by_bound(const void *a, const void *b) {
 				  offsetof(lk_layout, least_s) - offsetof(lk_layout, core)); /* any order, but always the same */
 }
 
-static lk_status collect(hunt *h, size_t families, lk_error *err) {
+static lk_status collect(struct hunt *h, size_t families, lk_error *err) {
 	double excess = INFINITY;
 	size_t kept = 0;
 	for (size_t i = 0; i < families; i++) kept += h->bounded[i].kept.count;
@@ -177,7 +177,7 @@ static lk_status collect(hunt *h, size_t families, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status bound_all(hunt *h, lk_error *err) {
+static lk_status bound_all(struct hunt *h, lk_error *err) {
 	LK_TRY(lk_space_cores(h->space, &h->cores, err));
 	LK_TRY(find_families(h, err));
 	size_t families = h->family.count > 0 ? h->family.count - 1 : 0;
@@ -213,7 +213,7 @@ lk_status lk_layout_try(lk_bounder *b, const lk_core *core, const lk_layout *lay
 }
 
 static lk_status try_one(void *context, size_t i, void *result, lk_error *err) {
-	hunt *h = context;
+	struct hunt *h = context;
 	lk_bounder *b = take_worker(h);
 	if (!b) return lk_oom(err);
 	double start = processor_s();
@@ -229,7 +229,7 @@ static size_t group_of(const lk_layout *l) {
 }
 
 /* The group's place among the best, after it has become faster. */
-static void rank_group(hunt *h, uint32_t group) {
+static void rank_group(struct hunt *h, uint32_t group) {
 	int at = 0;
 	while (at < h->top_count && h->top[at] != group) at++;
 	if (at == h->top_count && h->top_count < h->top_most)
@@ -240,19 +240,19 @@ static void rank_group(hunt *h, uint32_t group) {
 	h->top[at] = group;
 }
 
-static void note_trial(hunt *h, uint32_t number, const lk_trial *trial) {
+static void note_trial(struct hunt *h, uint32_t number, const lk_trial *trial) {
 	size_t group = group_of(&h->layouts.at[number]);
 	h->out->simulated += trial->outcome == LK_SIMULATED;
 	h->out->cut_short += trial->outcome == LK_CUT_SHORT;
 	h->out->found_too_large += trial->outcome == LK_TOO_LARGE;
 	if (trial->outcome != LK_SIMULATED || trial->step_ps >= h->best_ps[group]) return;
 	h->best_ps[group] = trial->step_ps;
-	h->best[group] = (found){number, *trial};
+	h->best[group] = (struct found){number, *trial};
 	rank_group(h, (uint32_t)group);
 }
 
 /* The time that a layout of the group has to beat; 0: any. */
-static int64_t limit_of(const hunt *h, size_t group) {
+static int64_t limit_of(const struct hunt *h, size_t group) {
 	if (h->request->exhaustive) return 0;
 	bool full = h->top_count == h->top_most;
 	int64_t worst = full ? h->best_ps[h->top[h->top_count - 1]] : INT64_MAX;
@@ -261,7 +261,7 @@ static int64_t limit_of(const hunt *h, size_t group) {
 }
 
 /* Whether a layout can still change the answer; *last: it cannot, nor can any behind it. */
-static bool may_matter(const hunt *h, const lk_layout *l, bool *last) {
+static bool may_matter(const struct hunt *h, const lk_layout *l, bool *last) {
 	double least_ps = l->least_s * LK_PS_PER_S;
 	if (h->request->exhaustive) return true;
 	bool full = h->top_count == h->top_most;
@@ -272,18 +272,18 @@ static bool may_matter(const hunt *h, const lk_layout *l, bool *last) {
 /* ---- the order ---- */
 
 /* Those with the same bound in the order in which bounds were first sorted, so that it is the same everywhere. */
-static bool before(const hunt *h, uint32_t a, uint32_t b) {
+static bool before(const struct hunt *h, uint32_t a, uint32_t b) {
 	float x = h->layouts.at[a].least_s, y = h->layouts.at[b].least_s;
 	return x < y || (x == y && a < b);
 }
 
-static void put(hunt *h, uint32_t number) {
+static void put(struct hunt *h, uint32_t number) {
 	size_t at = h->waiting++;
 	for (; at > 0 && before(h, number, h->heap[(at - 1) / 2]); at = (at - 1) / 2) h->heap[at] = h->heap[(at - 1) / 2];
 	h->heap[at] = number;
 }
 
-static uint32_t take_first(hunt *h) {
+static uint32_t take_first(struct hunt *h) {
 	uint32_t first = h->heap[0], last = h->heap[--h->waiting];
 	size_t at = 0;
 	for (size_t next; (next = 2 * at + 1) < h->waiting; at = next) {
@@ -296,7 +296,7 @@ static uint32_t take_first(hunt *h) {
 }
 
 /* Takes up to `most` layouts with the least bounds that may matter, one of each group; others of their groups wait. */
-static int take_batch(hunt *h, int most) {
+static int take_batch(struct hunt *h, int most) {
 	uint32_t behind[4 * LAST_BATCH];
 	int count = 0, set_aside = 0;
 	h->batches++;
@@ -321,7 +321,7 @@ static int take_batch(hunt *h, int most) {
 }
 
 static lk_status walk_one(void *context, size_t i, void *result, lk_error *err) {
-	hunt *h = context;
+	struct hunt *h = context;
 	uint32_t number = h->batch[i];
 	const lk_layout *layout = &h->layouts.at[number];
 	*(float *)result = layout->least_s;
@@ -336,7 +336,7 @@ static lk_status walk_one(void *context, size_t i, void *result, lk_error *err) 
 }
 
 /* Walks the schedules of the batch that were not walked yet, and puts all of it back. */
-static lk_status walk_batch(hunt *h, int count, lk_error *err) {
+static lk_status walk_batch(struct hunt *h, int count, lk_error *err) {
 	float least_s[LAST_BATCH];
 	LK_TRY(lk_plan_share(h->request, (size_t)count, sizeof *least_s, walk_one, h, least_s, err));
 	for (int i = 0; i < count; i++) {
@@ -349,26 +349,26 @@ static lk_status walk_batch(hunt *h, int count, lk_error *err) {
 	return LK_OK;
 }
 
-static bool all_walked(const hunt *h, int count) {
+static bool all_walked(const struct hunt *h, int count) {
 	for (int i = 0; i < count; i++)
 		if (!h->walked[h->batch[i]]) return false;
 	return true;
 }
 
 /* Fills the batch with layouts whose schedules were walked; 0: none is left. */
-static lk_status next_batch(hunt *h, int most, int *count, lk_error *err) {
+static lk_status next_batch(struct hunt *h, int most, int *count, lk_error *err) {
 	while ((*count = take_batch(h, most)) > 0 && !h->request->exhaustive && !all_walked(h, *count))
 		LK_TRY(walk_batch(h, *count, err));
 	if (*count == 0) h->out->too_slow += h->waiting, h->waiting = 0;
 	return LK_OK;
 }
 
-static void tell(const hunt *h, size_t at) {
+static void tell(const struct hunt *h, size_t at) {
 	if (h->request->progress)
 		h->request->progress(h->request->progress_context, h->space->gpus, (double)at, (double)h->layouts.count);
 }
 
-static lk_status try_all(hunt *h, lk_error *err) {
+static lk_status try_all(struct hunt *h, lk_error *err) {
 	int most = h->top_most > FIRST_BATCH ? h->top_most : FIRST_BATCH;
 	for (int count; ; most += most < LAST_BATCH ? most : 0) {
 		LK_TRY(next_batch(h, most < LAST_BATCH ? most : LAST_BATCH, &count, err));
@@ -379,7 +379,7 @@ static lk_status try_all(hunt *h, lk_error *err) {
 	}
 }
 
-static lk_status begin_trials(hunt *h, lk_arena *arena, lk_error *err) {
+static lk_status begin_trials(struct hunt *h, lk_arena *arena, lk_error *err) {
 	size_t groups = h->cores.count * SHARDINGS * KINDS;
 	h->top_most = lk_plan_top(h->request);
 	h->best_ps = malloc((groups + 1) * sizeof *h->best_ps);
@@ -396,12 +396,12 @@ static lk_status begin_trials(hunt *h, lk_arena *arena, lk_error *err) {
 
 /* ---- the answer ---- */
 
-static lk_status take_best(hunt *h, lk_arena *arena, lk_error *err) {
+static lk_status take_best(struct hunt *h, lk_arena *arena, lk_error *err) {
 	lk_hunt *out = h->out;
 	out->best = LK_ARRAY(arena, lk_ranked, h->top_count + 1);
 	if (!out->best) return lk_oom(err);
 	for (int i = 0; i < h->top_count; i++) {
-		const found *best = &h->best[h->top[i]];
+		const struct found *best = &h->best[h->top[i]];
 		const lk_layout *layout = &h->layouts.at[best->layout];
 		out->best[out->best_count++] = (lk_ranked){*layout, h->cores.at[layout->core], best->trial};
 	}
@@ -413,7 +413,7 @@ static lk_status take_best(hunt *h, lk_arena *arena, lk_error *err) {
 	return status;
 }
 
-static lk_status hunt_layouts(hunt *h, lk_arena *arena, lk_error *err) {
+static lk_status hunt_layouts(struct hunt *h, lk_arena *arena, lk_error *err) {
 	LK_TRY(bound_all(h, err));
 	tell(h, 0);
 	LK_TRY(begin_trials(h, arena, err));
@@ -423,7 +423,7 @@ static lk_status hunt_layouts(hunt *h, lk_arena *arena, lk_error *err) {
 
 lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena, lk_hunt *out,
 					  lk_error *err) {
-	hunt *h = calloc(1, sizeof *h);
+	struct hunt *h = calloc(1, sizeof *h);
 	memset(out, 0, sizeof *out);
 	if (!h) return lk_oom(err);
 	h->request = request, h->space = space, h->out = out;

@@ -373,19 +373,19 @@ lk_status lk_layout_job(const lk_space *s, const lk_core *core, const lk_layout 
 
 /* ---- switches ---- */
 
-typedef struct ways {
+struct ways {
 	uint8_t a[LK_WAYS], b[LK_WAYS];
 	int count;
-} ways;
+};
 
-static void way(ways *w, int a, int b) {
+static void way(struct ways *w, int a, int b) {
 	for (int i = 0; i < w->count; i++)
 		if (w->a[i] == a && w->b[i] == b) return;
 	if (w->count < LK_WAYS) w->a[w->count] = (uint8_t)a, w->b[w->count++] = (uint8_t)b;
 }
 
 /* Sequence parallelism, overlap of tensor parallelism. */
-static void tensor_ways(const lk_space *s, const lk_job *job, ways *out) {
+static void tensor_ways(const lk_space *s, const lk_job *job, struct ways *out) {
 	bool may = job->sequence_parallel == LK_ON, said = s->base.sequence_parallel != LK_AUTO;
 	bool overlaps = s->base.tp_overlap != LK_OFF && lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job);
 	out->count = 0;
@@ -397,7 +397,7 @@ static void tensor_ways(const lk_space *s, const lk_job *job, ways *out) {
 }
 
 /* Overlap of gradients, of parameters. */
-static void data_ways(const lk_space *s, const lk_job *job, int sharding, ways *out) {
+static void data_ways(const lk_space *s, const lk_job *job, int sharding, struct ways *out) {
 	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = sharding != LK_SHARD_NONE;
 	const lk_job *base = &s->base;
 	out->count = 0;
@@ -469,7 +469,7 @@ static void bucket_ways(const lk_space *s, const lk_job *job, lk_axis *out) {
 	}
 }
 
-static lk_status add_layouts(const lk_space *s, lk_layout l, const ways *data, const lk_axis *buckets, lk_layouts *out,
+static lk_status add_layouts(const lk_space *s, lk_layout l, const struct ways *data, const lk_axis *buckets, lk_layouts *out,
 							 lk_error *err) {
 	for (int d = 0; d < data->count; d++) {
 		l.grads = data->a[d], l.params = data->b[d];
@@ -487,7 +487,7 @@ static lk_status add_layouts(const lk_space *s, lk_layout l, const ways *data, c
 
 lk_status lk_space_switches(const lk_space *s, const lk_core *core, uint32_t number, const lk_job *job, lk_layouts *out,
 							lk_error *err) {
-	ways tensor, data;
+	struct ways tensor, data;
 	lk_axis shardings, recompute, buckets;
 	bool replicas = (int64_t)job->dp * job->cp > 1;
 	bucket_ways(s, job, &buckets);

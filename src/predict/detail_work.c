@@ -12,14 +12,14 @@
 enum { MOST_KERNELS = 48, MOST_MESSAGES = 64, MOST_CURVES = 12, LEAST_SIZE = 10 /* 2^ */, MOST_SIZE = 33 };
 
 /* An operation of the graph and how often a rank runs it in a step, mean over the stages. */
-typedef struct work {
+struct work {
 	uint32_t op, name;
 	uint8_t kind, group;
 	double count, bytes, flops, seconds; /* seconds of one */
-} work;
+};
 
 static int by_likeness(const void *a, const void *b) {
-	const work *x = a, *y = b;
+	const struct work *x = a, *y = b;
 	if (x->name != y->name) return x->name < y->name ? -1 : 1;
 	if (x->kind != y->kind) return x->kind - y->kind;
 	if (x->group != y->group) return x->group - y->group;
@@ -28,7 +28,7 @@ static int by_likeness(const void *a, const void *b) {
 }
 
 static int by_time(const void *a, const void *b) {
-	const work *x = a, *y = b;
+	const struct work *x = a, *y = b;
 	double dx = x->seconds * x->count, dy = y->seconds * y->count;
 	if (dx != dy) return dx < dy ? 1 : -1;
 	return by_likeness(a, b);
@@ -46,17 +46,17 @@ static double *block_counts(lk_arena *arena, const lk_graph *graph) {
 }
 
 /* All work of the graph, equal operations together, the costliest first; `count` of them. */
-static work *collect(lk_arena *arena, const lk_step *step, size_t *count) {
+static struct work *collect(lk_arena *arena, const lk_step *step, size_t *count) {
 	const lk_graph *graph = step->graph;
 	const double *times = block_counts(arena, graph);
-	work *list = LK_ARRAY(arena, work, graph->ops.count);
+	struct work *list = LK_ARRAY(arena, struct work, graph->ops.count);
 	size_t used = 0, merged = 0;
 	if (!times || !list) return NULL;
 	for (size_t b = 0; b < graph->blocks.count; b++)
 		for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end && times[b] > 0; op++) {
 			const lk_ops *ops = &graph->ops;
 			if (ops->kind[op] == LK_OP_WAIT || ops->kind[op] == LK_OP_HOST || op >= step->costs.ops) continue;
-			list[used++] = (work){op, ops->name[op], ops->kind[op], ops->group[op], times[b], ops->bytes[op], ops->flops[op],
+			list[used++] = (struct work){op, ops->name[op], ops->kind[op], ops->group[op], times[b], ops->bytes[op], ops->flops[op],
 			                      (double)lk_costs_get(&step->costs, 0, op)->duration_ps / LK_PS_PER_S};
 		}
 	qsort(list, used, sizeof *list, by_likeness);
@@ -87,12 +87,12 @@ static double busbw(unsigned kind, uint32_t ranks, double bytes, double seconds)
 lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_detail *out, lk_error *err) {
 	const lk_graph *graph = step->graph;
 	size_t count = 0;
-	work *list = collect(arena, step, &count);
+	struct work *list = collect(arena, step, &count);
 	lk_detail_kernel *kernels = LK_ARRAY(arena, lk_detail_kernel, MOST_KERNELS);
 	lk_detail_message *messages = LK_ARRAY(arena, lk_detail_message, MOST_MESSAGES);
 	if (!list || !kernels || !messages) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
-		const work *w = &list[i];
+		const struct work *w = &list[i];
 		const char *name = lk_arena_strdup(arena, lk_intern_text(graph->names, w->name));
 		const char *kind = lk_op_kind_name((lk_op_kind)w->kind);
 		if (!name) return lk_oom(err);
@@ -114,25 +114,25 @@ lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_det
 
 /* ---- curves ---- */
 
-typedef struct pair {
+struct pair {
 	uint8_t kind, group;
-} pair;
+};
 
 /* Kinds of collectives and the groups that they run in. */
-static int pairs_of(const lk_graph *graph, pair *out) {
+static int pairs_of(const lk_graph *graph, struct pair *out) {
 	int count = 0;
 	for (uint32_t op = 0; op < graph->ops.count && count < MOST_CURVES; op++) {
 		unsigned kind = graph->ops.kind[op], group = graph->ops.group[op];
 		if (!lk_op_is_collective(kind) || group == LK_GROUP_TEAM || group_ranks(graph, kind, group) < 2) continue;
 		int known = 0;
 		while (known < count && (out[known].kind != kind || out[known].group != group)) known++;
-		if (known == count) out[count++] = (pair){(uint8_t)kind, (uint8_t)group};
+		if (known == count) out[count++] = (struct pair){(uint8_t)kind, (uint8_t)group};
 	}
 	return count;
 }
 
 /* A graph of nothing but these collectives in all sizes, among the ranks of `like`. */
-static lk_status curve_graph(const lk_graph *like, const pair *pairs, int count, lk_graph **out, lk_error *err) {
+static lk_status curve_graph(const lk_graph *like, const struct pair *pairs, int count, lk_graph **out, lk_error *err) {
 	uint32_t block;
 	lk_graph *graph = *out = lk_graph_new();
 	if (!graph) return lk_oom(err);
@@ -146,7 +146,7 @@ static lk_status curve_graph(const lk_graph *like, const pair *pairs, int count,
 	return lk_graph_end_block(graph, &block, err);
 }
 
-static lk_status read_curves(lk_arena *arena, const lk_costs *costs, const lk_graph *graph, const pair *pairs, int count,
+static lk_status read_curves(lk_arena *arena, const lk_costs *costs, const lk_graph *graph, const struct pair *pairs, int count,
                              lk_prediction_detail *out, lk_error *err) {
 	enum { SIZES = MOST_SIZE - LEAST_SIZE + 1 };
 	lk_detail_curve *curves = LK_ARRAY(arena, lk_detail_curve, count);
@@ -169,7 +169,7 @@ static lk_status read_curves(lk_arena *arena, const lk_costs *costs, const lk_gr
 
 lk_status lk_detail_curves(lk_arena *arena, const lk_asked *asked, const lk_step *step, lk_prediction_detail *out,
                            lk_error *err) {
-	pair pairs[MOST_CURVES];
+	struct pair pairs[MOST_CURVES];
 	int count = pairs_of(step->graph, pairs);
 	if (!count) return LK_OK;
 	lk_constants constants;

@@ -79,14 +79,14 @@ static lk_status read_simulation(lk_arena *arena, const lk_predict_request *r, u
 
 /* ---- results ---- */
 
-typedef struct lk_answer {
+struct lk_answer {
 	lk_arena arena;
 	lk_prediction p;
 	lk_step step; /* kept for the files that may be written of it */
-} lk_answer;
+};
 
 const lk_step *lk_prediction_step(const lk_prediction *prediction) {
-	return &((const lk_answer *)prediction->memory_owner)->step;
+	return &((const struct lk_answer *)prediction->memory_owner)->step;
 }
 
 /* Dense peak of a GPU, the mean of those that the job's ranks run on; `mixed`: they are not all of one kind. */
@@ -217,7 +217,7 @@ static void fill_simulation(lk_prediction *p, const lk_job *job, const lk_step *
 
 /* ---- the whole ---- */
 
-static lk_status answer_dlrm(const lk_predict_request *r, lk_answer *a, lk_error *err) {
+static lk_status answer_dlrm(const lk_predict_request *r, struct lk_answer *a, lk_error *err) {
 	lk_step_options options;
 	LK_TRY(read_simulation(&a->arena, r, r->gpus > 0 ? (uint32_t)r->gpus : UINT32_MAX, &options, err));
 	LK_TRY(lk_predict_dlrm(&a->arena, r, &options, &a->step, &a->p, err));
@@ -227,7 +227,7 @@ static lk_status answer_dlrm(const lk_predict_request *r, lk_answer *a, lk_error
 	return LK_OK;
 }
 
-static lk_status answer(const lk_predict_request *r, lk_answer *a, lk_error *err) {
+static lk_status answer(const lk_predict_request *r, struct lk_answer *a, lk_error *err) {
 	lk_prediction *p = &a->p;
 	lk_asked asked;
 	lk_step_options options;
@@ -248,7 +248,7 @@ static lk_status answer(const lk_predict_request *r, lk_answer *a, lk_error *err
 	return !p->fits && !r->no_fixes ? lk_find_fixes(&a->arena, &asked, p, err) : LK_OK;
 }
 
-static void answer_free(lk_answer *a) {
+static void answer_free(struct lk_answer *a) {
 	lk_step_free(&a->step);
 	lk_arena_free(&a->arena);
 	free(a);
@@ -257,7 +257,7 @@ static void answer_free(lk_answer *a) {
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err) {
 	*out = NULL;
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
-	lk_answer *a = calloc(1, sizeof *a);
+	struct lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	lk_status status = answer(request, a, err);
 	if (status == LK_OK) status = lk_inputs_find(&a->arena, &lk_predict_verb, request, NULL, 0, &a->p.inputs, err);
@@ -271,7 +271,7 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 }
 
 lk_prediction *lk_prediction_new(lk_arena **arena) {
-	lk_answer *a = calloc(1, sizeof *a);
+	struct lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return NULL;
 	*arena = &a->arena;
 	a->p.memory_owner = a;

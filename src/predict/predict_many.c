@@ -8,7 +8,7 @@
 #include "base/parallel.h"
 #include "cost/calibration/calibration.h"
 
-typedef struct many {
+struct many {
 	const lk_predict_request *requests;
 	lk_prediction **predictions;
 	lk_error *refusals;
@@ -16,10 +16,10 @@ typedef struct many {
 	void *context;
 	pthread_t asker;
 	atomic_size_t done;
-} many;
+};
 
 static lk_status ask_one(void *context, size_t i, lk_error *err) {
-	many *m = context;
+	struct many *m = context;
 	lk_status status = lk_predict(&m->requests[i], &m->predictions[i], &m->refusals[i]);
 	if (status != LK_OK && status != LK_ERR_INPUT) return *err = m->refusals[i], status;
 	size_t done = atomic_fetch_add(&m->done, 1) + 1;
@@ -44,7 +44,7 @@ static lk_status use_calibration(const lk_predict_request *requests, size_t coun
 
 lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int threads, lk_prediction **predictions,
                           lk_error *refusals, void (*progress)(void *context, size_t done), void *context, lk_error *err) {
-	many m = {.requests = requests, .predictions = predictions, .refusals = refusals, .progress = progress,
+	struct many m = {.requests = requests, .predictions = predictions, .refusals = refusals, .progress = progress,
 	          .context = context, .asker = pthread_self()};
 	memset(predictions, 0, count * sizeof *predictions);
 	memset(refusals, 0, count * sizeof *refusals);

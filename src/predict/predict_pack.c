@@ -6,12 +6,12 @@
 #include "predict/predict.h"
 #include "base/vec.h"
 
-typedef struct packer {
+struct packer {
 	LK_VEC(char) out;
 	bool failed;
-} packer;
+};
 
-static void put(packer *p, const void *bytes, size_t size) {
+static void put(struct packer *p, const void *bytes, size_t size) {
 	if (p->failed || !lk_reserve(&p->out, size)) {
 		p->failed = true;
 		return;
@@ -21,7 +21,7 @@ static void put(packer *p, const void *bytes, size_t size) {
 }
 
 /* Length first; UINT32_MAX stands for NULL. */
-static void put_text(packer *p, const char *text) {
+static void put_text(struct packer *p, const char *text) {
 	uint32_t length = text ? (uint32_t)strlen(text) : UINT32_MAX;
 	put(p, &length, sizeof length);
 	if (text) put(p, text, length);
@@ -36,7 +36,7 @@ static const size_t texts[] = {
 enum { TEXTS = sizeof texts / sizeof *texts };
 
 lk_status lk_predict_pack(const lk_prediction *x, void **bytes, size_t *size, lk_error *err) {
-	packer p = {0};
+	struct packer p = {0};
 	put(&p, x, sizeof *x);
 	for (int i = 0; i < TEXTS; i++) put_text(&p, *(const char *const *)((const char *)x + texts[i]));
 	for (int i = 0; i < x->breakdown_count; i++) {
@@ -55,14 +55,14 @@ lk_status lk_predict_pack(const lk_prediction *x, void **bytes, size_t *size, lk
 	return lk_oom(err);
 }
 
-typedef struct unpacker {
+struct unpacker {
 	const char *at;
 	size_t left;
 	lk_arena *arena;
 	bool failed;
-} unpacker;
+};
 
-static const void *take(unpacker *u, size_t size) {
+static const void *take(struct unpacker *u, size_t size) {
 	const char *at = u->at;
 	if (u->failed || size > u->left) {
 		u->failed = true;
@@ -72,7 +72,7 @@ static const void *take(unpacker *u, size_t size) {
 	return at;
 }
 
-static void *take_copy(unpacker *u, size_t count, size_t size) {
+static void *take_copy(struct unpacker *u, size_t count, size_t size) {
 	const void *from = take(u, count * size);
 	void *to = from ? lk_arena_array(u->arena, count, size) : NULL;
 	if (!to)
@@ -82,7 +82,7 @@ static void *take_copy(unpacker *u, size_t count, size_t size) {
 	return to;
 }
 
-static const char *take_text(unpacker *u) {
+static const char *take_text(struct unpacker *u) {
 	const void *at = take(u, sizeof(uint32_t));
 	uint32_t length = UINT32_MAX;
 	if (at) memcpy(&length, at, sizeof length);
@@ -92,14 +92,14 @@ static const char *take_text(unpacker *u) {
 	return copy;
 }
 
-static const char *const *take_texts(unpacker *u, int count) {
+static const char *const *take_texts(struct unpacker *u, int count) {
 	const char **list = LK_ARRAY(u->arena, const char *, count);
 	for (int i = 0; list && i < count && !u->failed; i++) list[i] = take_text(u);
 	u->failed |= !list;
 	return list;
 }
 
-static lk_time_part *take_parts(unpacker *u, int count) {
+static lk_time_part *take_parts(struct unpacker *u, int count) {
 	lk_time_part *parts = LK_ARRAY(u->arena, lk_time_part, count);
 	for (int i = 0; parts && i < count && !u->failed; i++) {
 		const void *at = take(u, sizeof *parts);
@@ -112,7 +112,7 @@ static lk_time_part *take_parts(unpacker *u, int count) {
 }
 
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err) {
-	unpacker u = {.at = bytes, .left = size};
+	struct unpacker u = {.at = bytes, .left = size};
 	lk_prediction *x = lk_prediction_new(&u.arena);
 	const void *head = x ? take(&u, sizeof *x) : NULL;
 	*out = NULL;

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "trace/read/read.h"
 
-typedef struct record_work {
+struct record_work {
 	lk_record_answer result;
 	LK_VEC(lk_record_process) processes;
 	LK_VEC(lk_record_file) files;
@@ -20,7 +20,7 @@ typedef struct record_work {
 	lk_record_scratch scratch;
 	lk_arena arena;
 	char folder[PATH_MAX];   /* absolute */
-} record_work;
+};
 
 /* ---- the folder ---- */
 
@@ -33,7 +33,7 @@ static bool is_empty(const char *folder) {
 	return empty;
 }
 
-static lk_status make_folder(record_work *w, const char *out, lk_error *err) {
+static lk_status make_folder(struct record_work *w, const char *out, lk_error *err) {
 	if (mkdir(out, 0700) != 0 && errno != EEXIST) {
 		lk_fail(err, LK_ERR_IO, out, "cannot be made: %s", strerror(errno));
 		return lk_hint(err, "--out names another folder");
@@ -88,14 +88,14 @@ static lk_status step_time(const lk_recorded_steps *steps, double *out, lk_error
 	return LK_OK;
 }
 
-typedef struct so_far {
+struct so_far {
 	int rank;                /* that is looked for; -1 all */
 	int steps;
 	double step_s;
-} so_far;
+};
 
 static lk_status most_steps(void *context, const char *path, lk_error *err) {
-	so_far *most = context;
+	struct so_far *most = context;
 	lk_recorded_run run;
 	lk_recorded_steps steps;
 	lk_intern *texts = lk_intern_new();
@@ -111,7 +111,7 @@ static lk_status most_steps(void *context, const char *path, lk_error *err) {
 }
 
 int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {
-	so_far most = {.rank = rank};
+	struct so_far most = {.rank = rank};
 	lk_error ignored;
 	visit(folder, most_steps, &most, &ignored);
 	*step_s = most.step_s;
@@ -161,7 +161,7 @@ static void add_call(lk_record_process *p, const lk_record_entry *before, const 
 
 /* ---- files ---- */
 
-static lk_status file_of(record_work *w, const lk_recorded_run *run, const lk_record_entry *r, lk_record_file **out,
+static lk_status file_of(struct record_work *w, const lk_recorded_run *run, const lk_record_entry *r, lk_record_file **out,
                          lk_error *err) {
 	const lk_recorded_name *name = lk_recorded_find(&run->files, 0, r->object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
@@ -178,7 +178,7 @@ static lk_status file_of(record_work *w, const lk_recorded_run *run, const lk_re
 	return LK_OK;
 }
 
-static lk_status add_files(record_work *w, const lk_recorded_run *run, lk_error *err) {
+static lk_status add_files(struct record_work *w, const lk_recorded_run *run, lk_error *err) {
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *r = &run->calls.at[i].record;
 		lk_record_file *file = NULL;
@@ -203,7 +203,7 @@ static int by_time(const void *a, const void *b) {
 	return s != t ? (s > t ? -1 : 1) : strcmp(x->path, y->path);
 }
 
-static lk_status describe(record_work *w, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
+static lk_status describe(struct record_work *w, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
                           lk_error *err) {
 	const lk_recording_head *head = &run->head;
 	char program[4 * sizeof head->program];
@@ -222,7 +222,7 @@ static lk_status describe(record_work *w, const char *path, const lk_recorded_ru
 }
 
 static lk_status add_process(void *context, const char *path, lk_error *err) {
-	record_work *w = context;
+	struct record_work *w = context;
 	lk_recorded_run run;
 	lk_recorded_steps steps;
 	struct stat info;
@@ -249,14 +249,14 @@ static int by_rank(const void *a, const void *b) {
 /* ---- why not more ---- */
 
 /* Whether what was to be left out went over sockets. */
-static bool null_by_sockets(const record_work *w) {
+static bool null_by_sockets(const struct record_work *w) {
 	bool sockets = false, left_out = false;
 	for (size_t i = 0; i < w->processes.count; i++)
 		sockets |= w->processes.at[i].socket_bytes > 0, left_out |= w->processes.at[i].left_out > 0;
 	return sockets && !left_out;
 }
 
-static const char *reason_of(record_work *w, const lk_record_request *r) {
+static const char *reason_of(struct record_work *w, const lk_record_request *r) {
 	char room[LK_PROGRAM_NAME];
 	if (r->mode == LK_RECORD_MODE_NULL && null_by_sockets(w))
 		return "null is refused for what communicates by sockets (gloo): where one collective ends and the next begins is not "
@@ -284,7 +284,7 @@ static const char *reason_of(record_work *w, const lk_record_request *r) {
 
 /* ---- the question ---- */
 
-static lk_status work(record_work *w, const lk_record_request *r, lk_error *err) {
+static lk_status work(struct record_work *w, const lk_record_request *r, lk_error *err) {
 	lk_run_end end = {0};
 	const char *out = r->out ? r->out : "recording";
 	LK_TRY(make_folder(w, out, err));
@@ -320,7 +320,7 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 	}
 	lk_record_request posed = *request;
 	LK_TRY(lk_record_pose(&posed, err));
-	record_work *w = calloc(1, sizeof *w);
+	struct record_work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
 	w->result.memory_owner = w;
 	w->paths = lk_intern_new();
@@ -332,7 +332,7 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 
 void lk_record_free(lk_record_answer *answer) {
 	if (!answer) return;
-	record_work *w = answer->memory_owner;
+	struct record_work *w = answer->memory_owner;
 	lk_vec_free(&w->processes);
 	lk_vec_free(&w->files);
 	lk_record_scratch_free(&w->scratch);

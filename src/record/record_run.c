@@ -18,7 +18,7 @@ static const double LOOK_S = 0.25, LOOK_SHARE = 0.02, GRACE_S = 5;
 /* How much of the time until a step is due passes before the next look, while it is further away than NEAR_S. */
 static const double NEARLY = 0.6, NEAR_S = 0.1;
 
-typedef struct runner {
+struct runner {
 	const lk_record_request *request;
 	const char *folder;
 	pid_t child;
@@ -26,7 +26,7 @@ typedef struct runner {
 	double begin, asked;     /* when it was asked to end; 0 not yet */
 	double next_look;        /* for steps */
 	lk_run_end *out;
-} runner;
+};
 
 static double now(void) {
 	struct timespec t;
@@ -43,7 +43,7 @@ static bool redirect(const char *output) {
 }
 
 /* The child: never returns. What goes wrong is written to the pipe. */
-static _Noreturn void become(const runner *r, const lk_probe_settings *settings, char **words, int pipe) {
+static _Noreturn void become(const struct runner *r, const lk_probe_settings *settings, char **words, int pipe) {
 	const char *const *more = r->request->settings;
 	setpgid(0, 0);
 	sigprocmask(SIG_SETMASK, &r->before, NULL);
@@ -65,11 +65,11 @@ static void hand_over_terminal(pid_t group) {
 	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp()) tcsetpgrp(STDIN_FILENO, group);
 }
 
-static void take_back_terminal(const runner *r) {
+static void take_back_terminal(const struct runner *r) {
 	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == r->child) tcsetpgrp(STDIN_FILENO, getpgrp());
 }
 
-static lk_status begin(runner *r, const lk_probe_settings *settings, char **words, lk_error *err) {
+static lk_status begin(struct runner *r, const lk_probe_settings *settings, char **words, lk_error *err) {
 	int ends[2], code = 0;
 	if (pipe2(ends, O_CLOEXEC) != 0) return lk_fail(err, LK_ERR_IO, words[0], "no pipe: %s", strerror(errno));
 	r->child = fork();
@@ -94,7 +94,7 @@ static lk_status begin(runner *r, const lk_probe_settings *settings, char **word
 
 /* ---- the end ---- */
 
-static bool ended(runner *r) {
+static bool ended(struct runner *r) {
 	int status;
 	if (waitpid(r->child, &status, WNOHANG) != r->child) return false;
 	r->out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -125,7 +125,7 @@ static void signal_descendants(pid_t ancestor, int signal) {
 	if (dir) closedir(dir);
 }
 
-static void ask_to_end(runner *r, lk_record_end why) {
+static void ask_to_end(struct runner *r, lk_record_end why) {
 	signal_descendants(r->child, SIGTERM);
 	kill(-r->child, SIGTERM);
 	kill(-r->child, SIGCONT);
@@ -134,7 +134,7 @@ static void ask_to_end(runner *r, lk_record_end why) {
 }
 
 /* Once steps are known, the next look is when the last one is due, a little earlier while that is far. */
-static void count_steps(runner *r, double at) {
+static void count_steps(struct runner *r, double at) {
 	double step_s = 0;
 	int left = r->request->steps - lk_record_steps_so_far(r->folder, r->request->as_rank, &step_s);
 	if (left <= 0) {
@@ -146,7 +146,7 @@ static void count_steps(runner *r, double at) {
 	r->next_look = now() + (pause > took ? pause : took);
 }
 
-static void look(runner *r) {
+static void look(struct runner *r) {
 	const lk_record_request *q = r->request;
 	double at = now();
 	if (r->asked > 0) {
@@ -161,7 +161,7 @@ static void look(runner *r) {
 }
 
 /* Until the next signal, or the next moment at which something is to be looked at. */
-static struct timespec pause_of(const runner *r) {
+static struct timespec pause_of(const struct runner *r) {
 	double wait = r->request->steps > 0 || r->asked > 0 ? LOOK_S : 1, left = r->begin + r->request->time_limit - now();
 	double due = r->next_look - now();
 	if (r->request->steps > 0 && r->asked == 0 && due < wait) wait = due > 0.001 ? due : 0.001;
@@ -169,7 +169,7 @@ static struct timespec pause_of(const runner *r) {
 	return (struct timespec){(time_t)wait, (long)((wait - (double)(time_t)wait) * 1e9)};
 }
 
-static void wait_for_end(runner *r) {
+static void wait_for_end(struct runner *r) {
 	while (!ended(r)) {
 		struct timespec pause = pause_of(r);
 		int signal = sigtimedwait(&r->watched, NULL, &pause);
@@ -180,7 +180,7 @@ static void wait_for_end(runner *r) {
 	if (r->out->end != LK_RECORD_ENDED) kill(-r->child, SIGKILL);
 }
 
-static lk_status run(runner *r, const lk_probe_settings *settings, char **words, lk_error *err) {
+static lk_status run(struct runner *r, const lk_probe_settings *settings, char **words, lk_error *err) {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, SIGTTOU};
 	sigemptyset(&r->watched);
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaddset(&r->watched, signals[i]);
@@ -200,7 +200,7 @@ static lk_status run(runner *r, const lk_probe_settings *settings, char **words,
 
 lk_status lk_record_command(const lk_record_request *request, const lk_probe_settings *settings, const char *folder,
                             lk_run_end *out, lk_error *err) {
-	runner r = {.request = request, .folder = folder, .out = out};
+	struct runner r = {.request = request, .folder = folder, .out = out};
 	char **words = calloc((size_t)request->words + 1, sizeof *words);
 	*out = (lk_run_end){.end = LK_RECORD_ENDED};
 	if (!words) return lk_oom(err);

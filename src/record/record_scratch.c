@@ -110,13 +110,13 @@ void lk_record_scratch_free(lk_record_scratch *s) {
 
 /* ---- what was changed ---- */
 
-typedef struct summing {
+struct summing {
 	lk_record_scratch *scratch;
 	size_t skipped;          /* of a path: SCRATCH/over */
 	lk_arena *arena;
-} summing;
+};
 
-static lk_status add_change(const summing *s, const char *path, bool deleted, double bytes, lk_error *err) {
+static lk_status add_change(const struct summing *s, const char *path, bool deleted, double bytes, lk_error *err) {
 	if (s->scratch->changes.count >= MOST_LISTED) return LK_OK;
 	if (!lk_push(&s->scratch->changes)) return lk_oom(err);
 	lk_record_change *c = lk_last(&s->scratch->changes);
@@ -125,14 +125,14 @@ static lk_status add_change(const summing *s, const char *path, bool deleted, do
 }
 
 static lk_status add_written(void *context, const char *path, const struct stat *info, lk_error *err) {
-	const summing *s = context;
+	const struct summing *s = context;
 	if (S_ISDIR(info->st_mode)) return LK_OK;
 	return add_change(s, path + s->skipped, false, (double)info->st_size, err);
 }
 
 /* A mark lies in a folder of the deleted file's name; one that was written again is listed as written. */
 static lk_status add_deleted(void *context, const char *path, const struct stat *info, lk_error *err) {
-	const summing *s = context;
+	const struct summing *s = context;
 	char name[PATH_MAX], over[2 * PATH_MAX + 16];
 	struct stat unused;
 	size_t length = strlen(path);
@@ -172,7 +172,7 @@ static int by_path(const void *a, const void *b) {
 lk_status lk_record_scratch_sum(lk_record_scratch *s, lk_arena *arena, lk_error *err) {
 	char path[PATH_MAX + 16];
 	if (!*s->path) return LK_OK;
-	summing sums = {.scratch = s, .skipped = strlen(s->path) + strlen("/over"), .arena = arena};
+	struct summing sums = {.scratch = s, .skipped = strlen(s->path) + strlen("/over"), .arena = arena};
 	snprintf(path, sizeof path, "%s/over", s->path);
 	LK_TRY(visit_tree(path, 0, add_written, &sums, err));
 	snprintf(path, sizeof path, "%s/gone", s->path); /* as long a name */

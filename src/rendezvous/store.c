@@ -21,19 +21,19 @@ enum { READY, NOT_READY };
 enum { STOP_WAITING, WAIT_CANCELED };
 enum { CALLBACK_REGISTERED = 3 };
 
-typedef struct span {
+struct span {
 	const unsigned char *at;
 	size_t size;
-} span;
+};
 
 /* A request while it is read. */
-typedef struct request {
+struct request {
 	lk_store *store;
 	lk_store_client *client;
-	span left;
+	struct span left;
 	bool more;               /* the rest has not come yet */
 	bool failed;             /* no memory, or more than there may be */
-} request;
+};
 
 /* ---- keys and values ---- */
 
@@ -59,7 +59,7 @@ static void remove_entry(lk_store *s, lk_store_entry **at) {
 	free(e);
 }
 
-static lk_store_entry *new_entry(lk_store *s, span key) {
+static lk_store_entry *new_entry(lk_store *s, struct span key) {
 	lk_store_entry *e = calloc(1, sizeof *e);
 	if (!e) return NULL;
 	e->key = malloc(key.size + 1);
@@ -73,7 +73,7 @@ static lk_store_entry *new_entry(lk_store *s, span key) {
 }
 
 /* Sets a key to a value, or appends to it. NULL: there is no room. */
-static lk_store_entry *put(lk_store *s, span key, span value, bool append) {
+static lk_store_entry *put(lk_store *s, struct span key, struct span value, bool append) {
 	lk_store_entry *e = *place_of(s, key.at, key.size);
 	size_t before = e && append ? e->size : 0;
 	if (s->bytes + key.size + before + value.size > LK_STORE_MOST_BYTES || (!e && s->keys >= LK_STORE_MOST_KEYS)) return NULL;
@@ -89,7 +89,7 @@ static lk_store_entry *put(lk_store *s, span key, span value, bool append) {
 }
 
 /* What the rank set under the same key with its own number for another rank's. */
-static lk_store_entry *own_of(lk_store *s, span key) {
+static lk_store_entry *own_of(lk_store *s, struct span key) {
 	char own[NUMBER], *text = malloc(key.size + NUMBER);
 	int digits = snprintf(own, sizeof own, "%d", s->rank);
 	lk_store_entry *found = NULL;
@@ -108,7 +108,7 @@ static lk_store_entry *own_of(lk_store *s, span key) {
 }
 
 /* The value of a key, whoever would have set it. */
-static lk_store_entry *value_of(lk_store *s, span key) {
+static lk_store_entry *value_of(lk_store *s, struct span key) {
 	lk_store_entry *e = *place_of(s, key.at, key.size);
 	if (!e) e = own_of(s, key);
 	if (e) return e;
@@ -116,11 +116,11 @@ static lk_store_entry *value_of(lk_store *s, span key) {
 	uint64_t hash = hash_of(key.at, key.size);
 	memcpy(id, &hash, sizeof hash);
 	s->made_up++;
-	return put(s, key, (span){id, sizeof id}, false);
+	return put(s, key, (struct span){id, sizeof id}, false);
 }
 
 /* What the rank adds, all add. False: the value is no number. */
-static bool add(lk_store *s, span key, int64_t by, int64_t *out) {
+static bool add(lk_store *s, struct span key, int64_t by, int64_t *out) {
 	lk_store_entry *e = *place_of(s, key.at, key.size);
 	char text[NUMBER] = "", *end = text;
 	size_t size = e && e->size < sizeof text ? e->size : 0;
@@ -130,30 +130,30 @@ static bool add(lk_store *s, span key, int64_t by, int64_t *out) {
 	if (e && (!size || *end)) return false;
 	if (__builtin_mul_overflow(by, (int64_t)s->world, &all) || __builtin_add_overflow(*out, all, out)) return false;
 	int length = snprintf(text, sizeof text, "%lld", (long long)*out);
-	return put(s, key, (span){(const unsigned char *)text, (size_t)length}, false) != NULL;
+	return put(s, key, (struct span){(const unsigned char *)text, (size_t)length}, false) != NULL;
 }
 
 /* ---- reading and answering ---- */
 
-static bool take(request *r, void *to, size_t size) {
+static bool take(struct request *r, void *to, size_t size) {
 	if (r->more || r->failed || r->left.size < size) return r->more = true, false;
 	memcpy(to, r->left.at, size);
 	r->left.at += size, r->left.size -= size;
 	return true;
 }
 
-static uint64_t number(request *r) {
+static uint64_t number(struct request *r) {
 	uint64_t value = 0;
 	take(r, &value, sizeof value);
 	return value;
 }
 
 /* A length and so many bytes. */
-static span text(request *r) {
-	span out = {r->left.at, (size_t)number(r)};
-	if (r->more || r->failed) return (span){NULL, 0};
-	if (out.size > LK_STORE_MOST_REQUEST) return r->failed = true, (span){NULL, 0};
-	if (out.size > r->left.size) return r->more = true, (span){NULL, 0};
+static struct span text(struct request *r) {
+	struct span out = {r->left.at, (size_t)number(r)};
+	if (r->more || r->failed) return (struct span){NULL, 0};
+	if (out.size > LK_STORE_MOST_REQUEST) return r->failed = true, (struct span){NULL, 0};
+	if (out.size > r->left.size) return r->more = true, (struct span){NULL, 0};
 	out.at = r->left.at;
 	r->left.at += out.size, r->left.size -= out.size;
 	return out;
@@ -166,34 +166,34 @@ static bool append(lk_bytes *to, const void *bytes, size_t size, size_t most) {
 	return true;
 }
 
-static void say(request *r, const void *bytes, size_t size) {
+static void say(struct request *r, const void *bytes, size_t size) {
 	if (!append(&r->client->out, bytes, size, LK_STORE_MOST_BYTES)) r->failed = true;
 }
-static void say_byte(request *r, unsigned char byte) { say(r, &byte, 1); }
-static void say_number(request *r, int64_t value) { say(r, &value, sizeof value); }
-static void say_text(request *r, span value) {
+static void say_byte(struct request *r, unsigned char byte) { say(r, &byte, 1); }
+static void say_number(struct request *r, int64_t value) { say(r, &value, sizeof value); }
+static void say_text(struct request *r, struct span value) {
 	say_number(r, (int64_t)value.size);
 	say(r, value.at, value.size);
 }
 
-static void say_value(request *r, span key) {
+static void say_value(struct request *r, struct span key) {
 	lk_store_entry *e = value_of(r->store, key);
 	if (!e) r->failed = true;
-	else say_text(r, (span){e->value, e->size});
+	else say_text(r, (struct span){e->value, e->size});
 }
 
 /* ---- requests ---- */
 
 /* Several keys, of MULTI_SET with values: all of them are there before one counts. */
-static void each_key(request *r, what kind) {
+static void each_key(struct request *r, what kind) {
 	uint64_t count = number(r);
-	span begin = r->left;
+	struct span begin = r->left;
 	bool all = true;
 	if (count > LK_STORE_MOST_KEYS) r->failed = true;
 	for (int real = 0; real < 2 && !r->more && !r->failed; real++) {
 		r->left = begin;
 		for (uint64_t i = 0; i < count && !r->more && !r->failed; i++) {
-			span key = text(r), value = kind == MULTI_SET ? text(r) : (span){NULL, 0};
+			struct span key = text(r), value = kind == MULTI_SET ? text(r) : (struct span){NULL, 0};
 			if (!real || r->more || r->failed) continue;
 			if (kind == MULTI_SET) r->failed = !put(r->store, key, value, false);
 			else if (kind == MULTI_GET) say_value(r, key);
@@ -205,7 +205,7 @@ static void each_key(request *r, what kind) {
 	if (kind == WAIT) say_byte(r, STOP_WAITING);
 }
 
-static void compare_and_set(request *r, span key, span expected, span wanted) {
+static void compare_and_set(struct request *r, struct span key, struct span expected, struct span wanted) {
 	lk_store_entry *e = *place_of(r->store, key.at, key.size);
 	if (!e && expected.size) {
 		say_text(r, expected); /* as PyTorch's does */
@@ -214,11 +214,11 @@ static void compare_and_set(request *r, span key, span expected, span wanted) {
 	bool same = e && e->size == expected.size && memcmp(e->value, expected.at, e->size) == 0;
 	if (!e || same) e = put(r->store, key, wanted, false);
 	if (!e) r->failed = true;
-	else say_text(r, (span){e->value, e->size});
+	else say_text(r, (struct span){e->value, e->size});
 }
 
-static void answer_key(request *r, what kind) {
-	span key = text(r), value = {NULL, 0}, other = {NULL, 0};
+static void answer_key(struct request *r, what kind) {
+	struct span key = text(r), value = {NULL, 0}, other = {NULL, 0};
 	int64_t by = 0;
 	if (kind == SET || kind == APPEND || kind == COMPARE_SET) value = text(r);
 	if (kind == COMPARE_SET) other = text(r);
@@ -241,7 +241,7 @@ static void answer_key(request *r, what kind) {
 	}
 }
 
-static void answer(request *r, what kind) {
+static void answer(struct request *r, what kind) {
 	uint32_t word = 0;
 	switch (kind) {
 	case VALIDATE:
@@ -283,7 +283,7 @@ bool lk_store_take(lk_store *store, lk_store_client *client, const unsigned char
 	if (!append(&client->in, bytes, size, 2 * (size_t)LK_STORE_MOST_REQUEST)) return wrong(client, "sent more than fits a request");
 	size_t done = 0;
 	while (done < client->in.count && find_form(client)) {
-		request r = {store, client, {client->in.at + done + 1, client->in.count - done - 1}, false, false};
+		struct request r = {store, client, {client->in.at + done + 1, client->in.count - done - 1}, false, false};
 		what kind = what_of(client, client->in.at[done]);
 		if (kind == UNKNOWN) return wrong(client, "sent what is no request that this store knows");
 		size_t said = client->out.count;

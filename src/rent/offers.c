@@ -52,19 +52,19 @@ static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_
 	return LK_OK;
 }
 
-typedef struct reading {
+struct reading {
 	lk_arena *arena;
 	lk_offers *out;
-} reading;
+};
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	reading *r = context;
+	struct reading *r = context;
 	return lk_push(r->out) ? read_row(csv, at, r->arena, lk_last(r->out), err) : lk_oom(err);
 }
 
 lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
 	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of machines", ROWS, add_row, NULL};
-	LK_TRY(lk_csv_read(in, &table, &(reading){arena, out}, err));
+	LK_TRY(lk_csv_read(in, &table, &(struct reading){arena, out}, err));
 	return lk_offers_check(arena, out, faults, err);
 }
 

@@ -39,11 +39,11 @@ static const char *host_of(const char *gpu, int count) {
 	return NULL;
 }
 
-typedef struct row {
+struct row {
 	lk_offer offer;          /* instance "" of GCP's GPUs; gpus 0 of hosts */
 	const char *where;
-} row;
-typedef LK_VEC(row) rows;
+};
+typedef LK_VEC(struct row) rows;
 
 /* ---- reading ---- */
 
@@ -62,7 +62,7 @@ static lk_status number(const lk_csv *csv, const int *at, int column, double *ou
 	return lk_parse_real(text, 0, 1e9, out, where, err);
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, const char *provider, const char *date, lk_arena *arena, row *out,
+static lk_status read_row(const lk_csv *csv, const int *at, const char *provider, const char *date, lk_arena *arena, struct row *out,
                           lk_error *err) {
 	lk_offer *o = &out->offer;
 	double gpus;
@@ -84,21 +84,21 @@ static lk_status read_row(const lk_csv *csv, const int *at, const char *provider
 	return LK_OK;
 }
 
-typedef struct reading {
+struct reading {
 	const char *provider, *date;
 	lk_arena *arena;
 	rows *out;
-} reading;
+};
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	reading *r = context;
+	struct reading *r = context;
 	return lk_push(r->out) ? read_row(csv, at, r->provider, r->date, r->arena, lk_last(r->out), err) : lk_oom(err);
 }
 
 /* ---- zones and hosts ---- */
 
 static int by_place(const void *a, const void *b) {
-	const lk_offer *x = &((const row *)a)->offer, *y = &((const row *)b)->offer;
+	const lk_offer *x = &((const struct row *)a)->offer, *y = &((const struct row *)b)->offer;
 	int order = strcmp(x->instance, y->instance);
 	if (!order) order = strcmp(x->gpu, y->gpu);
 	if (!order) order = (x->gpus > y->gpus) - (x->gpus < y->gpus);
@@ -110,7 +110,7 @@ static void join_zones(rows *all) {
 	size_t kept = 0;
 	if (all->count) qsort(all->at, all->count, sizeof *all->at, by_place);
 	for (size_t i = 0; i < all->count; i++) {
-		row *last = kept ? &all->at[kept - 1] : NULL;
+		struct row *last = kept ? &all->at[kept - 1] : NULL;
 		if (!last || by_place(last, &all->at[i]) != 0) {
 			all->at[kept++] = all->at[i];
 			continue;
@@ -122,8 +122,8 @@ static void join_zones(rows *all) {
 }
 
 static const lk_offer *find_host(const rows *all, const char *instance, const char *region) {
-	row key = {.offer = {.instance = instance, .gpu = "", .region = region}};
-	const row *found = all->count ? bsearch(&key, all->at, all->count, sizeof *all->at, by_place) : NULL;
+	struct row key = {.offer = {.instance = instance, .gpu = "", .region = region}};
+	const struct row *found = all->count ? bsearch(&key, all->at, all->count, sizeof *all->at, by_place) : NULL;
 	return found ? &found->offer : NULL;
 }
 
@@ -133,7 +133,7 @@ static lk_status report(lk_offer_faults *faults, const char *where, const char *
 	return LK_OK;
 }
 
-static lk_status add_host(const rows *all, const row *r, lk_offer *o, bool *sound, lk_offer_faults *faults,
+static lk_status add_host(const rows *all, const struct row *r, lk_offer *o, bool *sound, lk_offer_faults *faults,
                           lk_error *err) {
 	const char *name = host_of(o->gpu, o->gpus);
 	const lk_offer *host = name ? find_host(all, name, o->region) : NULL;
@@ -182,7 +182,7 @@ lk_status lk_offers_skypilot(lk_stream *in, const char *provider, const char *da
                              lk_offer_faults *faults, lk_error *err) {
 	const lk_csv_table table = {columns, COLUMNS, NEEDED, "catalogue of SkyPilot", ROWS, add_row, NULL};
 	rows all = {0};
-	lk_status status = lk_csv_read(in, &table, &(reading){provider, date, arena, &all}, err);
+	lk_status status = lk_csv_read(in, &table, &(struct reading){provider, date, arena, &all}, err);
 	if (status == LK_OK) status = to_offers(&all, arena, out, faults, err);
 	lk_vec_free(&all);
 	return status == LK_OK ? lk_offers_check(arena, out, faults, err) : status;

@@ -4,10 +4,10 @@
 #include "options/command.h"
 #include "rent/rent.h"
 
-typedef struct answer {
+struct answer {
 	lk_rent public;
 	lk_arena arena;
-} answer;
+};
 
 static lk_status check(const lk_rent_request *r, lk_error *err) {
 	if (!r->job.model) return lk_fail(err, LK_ERR_INPUT, "--model", "is needed: what is trained");
@@ -97,7 +97,7 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 	lk_offers offers = {0};
 	lk_offer_faults faults = {0};
 	lk_rent_rates rates = {0};
-	answer *a = calloc(1, sizeof *a);
+	struct answer *a = calloc(1, sizeof *a);
 	*out = NULL;
 	if (!a) return lk_oom(err);
 	a->public.memory_owner = a;
@@ -112,7 +112,7 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 
 void lk_rent_free(lk_rent *rent) {
 	if (!rent) return;
-	answer *a = rent->memory_owner;
+	struct answer *a = rent->memory_owner;
 	lk_arena_free(&a->arena);
 	free(a);
 }

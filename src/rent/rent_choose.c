@@ -10,13 +10,13 @@
 
 static const double STEPS_TO_MEASURE = 100;
 
-typedef struct ware {
+struct ware {
 	lk_rent_choice choice;
 	const lk_offer *offer;
 	bool shown;
 	int at;                  /* then: its place among those shown */
-} ware;
-typedef LK_VEC(ware) wares;
+};
+typedef LK_VEC(struct ware) wares;
 
 /* ---- a choice ---- */
 
@@ -84,7 +84,7 @@ static lk_status add_choices(const lk_rent_request *r, const lk_rent_loader *l, 
 			if (rate->fits && r->tokens > 0) *samples = r->tokens / rate->seq;
 			if (!make_choice(r, l, o, rate, *samples, &c)) continue;
 			if (!lk_push(all)) return lk_oom(err);
-			*lk_last(all) = (ware){.choice = c, .offer = o};
+			*lk_last(all) = (struct ware){.choice = c, .offer = o};
 		}
 		if (isnan(o->network_gbps)) break;
 	}
@@ -92,7 +92,7 @@ static lk_status add_choices(const lk_rent_request *r, const lk_rent_loader *l, 
 }
 
 static int by_cost(const void *a, const void *b) {
-	const ware *x = a, *y = b;
+	const struct ware *x = a, *y = b;
 	if (x->choice.cost != y->choice.cost) return x->choice.cost < y->choice.cost ? -1 : 1;
 	if (x->choice.hours != y->choice.hours) return x->choice.hours < y->choice.hours ? -1 : 1;
 	return (x->offer > y->offer) - (x->offer < y->offer);
@@ -125,33 +125,33 @@ static bool is_best_of_machine(const wares *all, size_t at) {
 enum { MOST_TIES = 3 };
 
 /* By places among all. */
-typedef struct decision {
+struct decision {
 	int cheapest, fastest;   /* -1 none */
 	int ties[MOST_TIES], tie_count;
-} decision;
+};
 
 static bool keeps(const lk_rent_choice *c) {
 	return c->in_time && c->in_budget;
 }
 
-static bool same_machine(const ware *a, const ware *b) {
+static bool same_machine(const struct ware *a, const struct ware *b) {
 	return strcmp(a->choice.instance, b->choice.instance) == 0 && strcmp(a->choice.provider, b->choice.provider) == 0;
 }
 
 /* Others that may cost less than the cheapest may cost: its range against theirs. On the same device the error of the
  * prediction is largely the same, so that the price decides: those are no ties. */
-static void find_ties(const wares *all, decision *d) {
-	const ware *best = &all->at[d->cheapest];
+static void find_ties(const wares *all, struct decision *d) {
+	const struct ware *best = &all->at[d->cheapest];
 	for (int i = d->cheapest + 1; i < (int)all->count && d->tie_count < MOST_TIES; i++) {
-		const ware *w = &all->at[i];
+		const struct ware *w = &all->at[i];
 		bool other = strcmp(w->choice.gpu, best->choice.gpu) != 0;
 		for (int k = 0; k < d->tie_count; k++) other &= !same_machine(w, &all->at[d->ties[k]]);
 		if (other && keeps(&w->choice) && w->choice.cost_low < best->choice.cost_high) d->ties[d->tie_count++] = i;
 	}
 }
 
-static decision decide(const wares *all) {
-	decision d = {.cheapest = -1, .fastest = -1};
+static struct decision decide(const wares *all) {
+	struct decision d = {.cheapest = -1, .fastest = -1};
 	for (int i = 0; i < (int)all->count; i++) {
 		const lk_rent_choice *c = &all->at[i].choice;
 		if (!keeps(c)) continue;
@@ -165,10 +165,10 @@ static decision decide(const wares *all) {
 /* ---- what is shown ---- */
 
 /* The front, the decisions, and of every machine its best, as many as asked for. */
-static void mark_shown(const lk_rent_request *r, wares *all, const decision *d) {
+static void mark_shown(const lk_rent_request *r, wares *all, const struct decision *d) {
 	int plain = 0;
 	for (int i = 0; i < (int)all->count; i++) {
-		ware *w = &all->at[i];
+		struct ware *w = &all->at[i];
 		w->shown = w->choice.pareto || i == d->cheapest || i == d->fastest;
 		for (int k = 0; k < d->tie_count; k++) w->shown |= i == d->ties[k];
 		if (w->shown || plain >= r->top || !is_best_of_machine(all, (size_t)i)) continue;
@@ -178,12 +178,12 @@ static void mark_shown(const lk_rent_request *r, wares *all, const decision *d) 
 	}
 }
 
-static lk_status show(wares *all, const decision *d, lk_arena *arena, lk_rent *out, lk_error *err) {
+static lk_status show(wares *all, const struct decision *d, lk_arena *arena, lk_rent *out, lk_error *err) {
 	lk_rent_choice *choices = LK_ARRAY(arena, lk_rent_choice, all->count);
 	int *ties = LK_ARRAY(arena, int, MOST_TIES);
 	if (!choices || !ties) return lk_oom(err);
 	for (size_t i = 0; i < all->count; i++) {
-		ware *w = &all->at[i];
+		struct ware *w = &all->at[i];
 		if (!w->shown) continue;
 		w->at = out->count;
 		choices[out->count++] = w->choice;
@@ -250,7 +250,7 @@ static lk_status choose(const lk_rent_request *r, const lk_offers *offers, const
 	qsort(all->at, all->count, sizeof *all->at, by_cost);
 	mark_front(all);
 	out->considered = (int)all->count, out->samples = samples;
-	decision d = decide(all);
+	struct decision d = decide(all);
 	mark_shown(r, all, &d);
 	LK_TRY(show(all, &d, arena, out, err));
 	LK_TRY(name_measurement(r, arena, out, err));

@@ -82,12 +82,12 @@ static void find_stall(const lk_plan_choice *c, bool several, lk_rent_rate *out)
 	}
 }
 
-typedef struct asking {
+struct asking {
 	const lk_rent_request *request;
 	lk_rent_rates *rates;
 	lk_arena *arenas;        /* one per question: arenas are no thread's friends */
 	const size_t *order;
-} asking;
+};
 
 static lk_status keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate, lk_error *err) {
 	const lk_plan_choice *c = &plan->counts[0].choices[0];
@@ -102,7 +102,7 @@ static lk_status keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate, 
 }
 
 static lk_status ask(void *context, size_t job, lk_error *err) {
-	const asking *a = context;
+	const struct asking *a = context;
 	size_t at = a->order[job];
 	lk_rent_rate *rate = &a->rates->at[at];
 	lk_plan_request request;
@@ -139,7 +139,7 @@ static lk_status order_of(const lk_rent_rates *rates, lk_arena *arena, size_t **
 }
 
 /* In parts, so that somebody may watch. */
-static lk_status ask_all(const lk_rent_request *r, asking *a, lk_arena *arena, lk_error *err) {
+static lk_status ask_all(const lk_rent_request *r, struct asking *a, lk_arena *arena, lk_error *err) {
 	enum { PART = 16 };
 	size_t *order = NULL, count = a->rates->count;
 	LK_TRY(order_of(a->rates, arena, &order, err));
@@ -152,7 +152,7 @@ static lk_status ask_all(const lk_rent_request *r, asking *a, lk_arena *arena, l
 }
 
 /* What the threads' arenas hold goes into the one that stays. */
-static lk_status gather(asking *a, lk_arena *arena, lk_error *err) {
+static lk_status gather(struct asking *a, lk_arena *arena, lk_error *err) {
 	for (size_t i = 0; i < a->rates->count; i++) {
 		lk_rent_rate *rate = &a->rates->at[i];
 		if (!rate->fits) continue;
@@ -172,7 +172,7 @@ lk_status lk_rent_rates_of(const lk_rent_request *r, const lk_offers *offers, lk
 		if (offers->at[i].device) LK_TRY(add_offer(r, &offers->at[i], batches, batch_count, arena, out, err));
 	lk_arena *arenas = calloc(out->count + 1, sizeof *arenas);
 	if (!arenas) return lk_oom(err);
-	asking a = {r, out, arenas, NULL};
+	struct asking a = {r, out, arenas, NULL};
 	lk_status status = ask_all(r, &a, arena, err);
 	if (status == LK_OK) status = gather(&a, arena, err);
 	for (size_t i = 0; i < out->count; i++) lk_arena_free(&arenas[i]);

@@ -11,10 +11,10 @@ void lk_replay_defaults(lk_replay_request *request) {
 	memset(request, 0, sizeof *request);
 }
 
-typedef struct answer {
+struct answer {
 	lk_replay replay;
 	lk_arena arena;
-} answer;
+};
 
 /* ---- steps ---- */
 
@@ -301,7 +301,7 @@ static void end(lk_replaying *r) {
 }
 
 lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_error *err) {
-	answer *a = calloc(1, sizeof *a);
+	struct answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	a->replay.memory_owner = a;
 	lk_overheads *table = NULL;
@@ -344,7 +344,7 @@ lk_status lk_replay_error(lk_traces *traces, double *error, lk_error *err) {
 
 void lk_replay_free(lk_replay *replay) {
 	if (!replay) return;
-	answer *a = replay->memory_owner;
+	struct answer *a = replay->memory_owner;
 	lk_arena_free(&a->arena);
 	free(a);
 }

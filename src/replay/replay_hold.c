@@ -83,21 +83,21 @@ static int64_t given(const void *context, const lk_lifted *lifted, uint32_t rank
 }
 
 /* Times of every rank from its table (`tables` one for all, or one each), and the step simulated with them. */
-typedef struct trial {
+struct trial {
 	lk_replaying *r;
 	uint32_t step;
 	lk_step_times **tables;
 	lk_retimed *times;    /* [ranks] */
 	lk_arena arena;       /* of the run */
 	lk_ran **ran;
-} trial;
+};
 
-static void forget(trial *t) {
+static void forget(struct trial *t) {
 	for (uint32_t i = 0; i < t->r->traces->count; i++) lk_retimed_free(&t->times[i]);
 	lk_arena_free(&t->arena);
 }
 
-static lk_status run(trial *t, uint32_t source, lk_error *err) {
+static lk_status run(struct trial *t, uint32_t source, lk_error *err) {
 	lk_replaying *r = t->r;
 	lk_lifted *lifted = r->base[t->step];
 	forget(t);
@@ -109,13 +109,13 @@ static lk_status run(trial *t, uint32_t source, lk_error *err) {
 	return lk_lifted_run(&t->arena, lifted, &t->ran, err);
 }
 
-static lk_status begin_trial(trial *t, lk_replaying *r, uint32_t s, lk_error *err) {
+static lk_status begin_trial(struct trial *t, lk_replaying *r, uint32_t s, lk_error *err) {
 	uint32_t count = r->traces->count;
-	*t = (trial){.r = r, .step = s, .tables = calloc(count, sizeof *t->tables), .times = calloc(count, sizeof *t->times)};
+	*t = (struct trial){.r = r, .step = s, .tables = calloc(count, sizeof *t->tables), .times = calloc(count, sizeof *t->times)};
 	return t->tables && t->times ? LK_OK : lk_oom(err);
 }
 
-static void end_trial(trial *t) {
+static void end_trial(struct trial *t) {
 	if (t->times) forget(t);
 	for (uint32_t i = 0; t->tables && i < t->r->traces->count; i++) {
 		bool shared = i > 0 && t->tables[i] == t->tables[0];
@@ -143,7 +143,7 @@ static bool has_peers(const lk_lifted *lifted) {
 	return false;
 }
 
-static lk_status learn_step(trial *t, uint32_t from, lk_error *err) {
+static lk_status learn_step(struct trial *t, uint32_t from, lk_error *err) {
 	lk_replaying *r = t->r;
 	lk_lifted *lifted = r->base[from];
 	bool again = has_peers(lifted);
@@ -164,7 +164,7 @@ static uint32_t runs_of(const lk_replaying *r) {
 	return runs < 1 ? 1 : runs > r->used ? r->used : (uint32_t)runs;
 }
 
-static lk_status predict_step(trial *t, lk_error *err) {
+static lk_status predict_step(struct trial *t, lk_error *err) {
 	lk_replaying *r = t->r;
 	uint32_t sources[LK_REPLAY_STEPS], count = 0, most = runs_of(r);
 	for (uint32_t from = 0; from < r->steps; from++) {
@@ -184,7 +184,7 @@ static lk_status predict_step(trial *t, lk_error *err) {
 }
 
 lk_status lk_replay_step_out(lk_replaying *r, uint32_t s, lk_error *err) {
-	trial t;
+	struct trial t;
 	lk_status status = begin_trial(&t, r, s, err);
 	for (uint32_t i = 0; i < r->traces->count && status == LK_OK; i++)
 		if (!(t.tables[i] = lk_step_times_new())) status = lk_oom(err);
@@ -204,7 +204,7 @@ static double other_ranks(const lk_replaying *r, uint32_t s, uint32_t but) {
 }
 
 /* One rank is held out at a time: no rank's time is taken from it, not even where it only makes others wait. */
-static lk_status predict_rank(trial *t, uint32_t out, lk_error *err) {
+static lk_status predict_rank(struct trial *t, uint32_t out, lk_error *err) {
 	lk_replaying *r = t->r;
 	uint32_t count = r->traces->count;
 	if (!(t->tables[0] = lk_step_times_new())) return lk_oom(err);
@@ -228,7 +228,7 @@ static bool is_held_out(const lk_replaying *r, uint32_t rank) {
 lk_status lk_replay_rank_out(lk_replaying *r, uint32_t s, lk_error *err) {
 	lk_status status = LK_OK;
 	for (uint32_t out = 0; out < r->traces->count && status == LK_OK; out++) {
-		trial t;
+		struct trial t;
 		if (!is_held_out(r, out)) {
 			step_of(r, out, s)->left_out = "of so many ranks, only some are held out";
 			continue;
@@ -243,7 +243,7 @@ lk_status lk_replay_rank_out(lk_replaying *r, uint32_t s, lk_error *err) {
 /* ---- nothing ---- */
 
 /* By its own times, but for shared overheads. */
-static lk_status predict_itself(trial *t, lk_error *err) {
+static lk_status predict_itself(struct trial *t, lk_error *err) {
 	lk_replaying *r = t->r;
 	for (uint32_t rank = 0; rank < r->traces->count; rank++) {
 		if (!(t->tables[rank] = lk_step_times_new())) return lk_oom(err);
@@ -256,7 +256,7 @@ static lk_status predict_itself(trial *t, lk_error *err) {
 }
 
 lk_status lk_replay_itself(lk_replaying *r, uint32_t s, lk_error *err) {
-	trial t;
+	struct trial t;
 	lk_status status = begin_trial(&t, r, s, err);
 	if (status == LK_OK) status = predict_itself(&t, err);
 	end_trial(&t);

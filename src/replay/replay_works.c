@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "trace/lift/lift.h"
 
-typedef struct asked {
+struct asked {
 	lk_replaying *r;
 	lk_works **works;            /* by rank */
 	uint32_t count;
@@ -19,9 +19,9 @@ typedef struct asked {
 	lk_works_lifted lifted;
 	lk_step step;
 	lk_sentences warnings;
-} asked;
+};
 
-static void warn(asked *a, const char *text) {
+static void warn(struct asked *a, const char *text) {
 	if (lk_push(&a->warnings)) *lk_last(&a->warnings) = text;
 }
 
@@ -32,7 +32,7 @@ static int by_rank(const void *x, const void *y) {
 	return a->rank != b->rank ? (a->rank < b->rank ? -1 : 1) : strcmp(a->path, b->path);
 }
 
-static lk_status find_ranks(asked *a, lk_error *err) {
+static lk_status find_ranks(struct asked *a, lk_error *err) {
 	for (uint32_t i = 0; i < a->count; i++) {
 		lk_works *w = a->works[i];
 		if (w->rank < 0) w->rank = lk_trace_rank_in_name(w->path);
@@ -51,7 +51,7 @@ static lk_status find_ranks(asked *a, lk_error *err) {
 	return LK_OK;
 }
 
-static bool all_timed(const asked *a) {
+static bool all_timed(const struct asked *a) {
 	for (uint32_t i = 0; i < a->count; i++)
 		if (!lk_works_device_timed(a->works[i])) return false;
 	return true;
@@ -72,14 +72,14 @@ static lk_status check_request(const lk_replay_request *q, lk_error *err) {
 /* ---- where it runs ---- */
 
 /* Groups may have more ranks than were traced. */
-static uint32_t ranks_needed(const asked *a) {
+static uint32_t ranks_needed(const struct asked *a) {
 	uint32_t most = a->count;
 	for (size_t i = 0; i < a->step.graph->teams.count; i++)
 		if (a->step.graph->teams.at[i].ranks > most) most = a->step.graph->teams.at[i].ranks;
 	return most;
 }
 
-static lk_status find_cluster(asked *a, lk_error *err) {
+static lk_status find_cluster(struct asked *a, lk_error *err) {
 	const lk_replay_request *q = a->r->request;
 	const lk_device *device;
 	uint32_t ranks = ranks_needed(a);
@@ -100,7 +100,7 @@ static lk_status find_cluster(asked *a, lk_error *err) {
 }
 
 /* Traces name the format of tensors; what a device has no units for, frameworks compute in fp32. */
-static void use_known_formats(asked *a) {
+static void use_known_formats(struct asked *a) {
 	lk_graph *g = a->step.graph;
 	const double *peak = a->cluster.node[0].device->peak_flops;
 	uint32_t changed = 0;
@@ -115,7 +115,7 @@ static void use_known_formats(asked *a) {
 	if (text) warn(a, text);
 }
 
-static lk_status find_costs(asked *a, lk_error *err) {
+static lk_status find_costs(struct asked *a, lk_error *err) {
 	lk_constants constants;
 	LK_TRY(find_cluster(a, err));
 	if (!a->cluster.groups) return lk_lifted_costs(&a->step.arena, a->step.graph, &a->step.costs, err);
@@ -128,7 +128,7 @@ static lk_status find_costs(asked *a, lk_error *err) {
 /* ---- the answer ---- */
 
 /* Events of a rank, as the device saw them: busy streams, communication with nothing beside it, nothing at all. */
-static lk_status add_parts(asked *a, uint32_t rank, lk_replay_step *out, lk_error *err) {
+static lk_status add_parts(struct asked *a, uint32_t rank, lk_replay_step *out, lk_error *err) {
 	const lk_graph *g = a->step.graph;
 	lk_replay_part *parts = LK_ARRAY(a->r->arena, lk_replay_part, LK_STREAMS + 2);
 	double busy[LK_STREAMS] = {0};
@@ -169,7 +169,7 @@ static int64_t step_number(const lk_works *w) {
 	return 0;
 }
 
-static lk_status fill_ranks(asked *a, lk_replay *out, lk_error *err) {
+static lk_status fill_ranks(struct asked *a, lk_replay *out, lk_error *err) {
 	lk_replay_rank *ranks = LK_ARRAY(a->r->arena, lk_replay_rank, a->count);
 	if (!ranks) return lk_oom(err);
 	for (uint32_t i = 0; i < a->count; i++) {
@@ -186,7 +186,7 @@ static lk_status fill_ranks(asked *a, lk_replay *out, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status fill_uncovered(asked *a, lk_replay *out, lk_error *err) {
+static lk_status fill_uncovered(struct asked *a, lk_replay *out, lk_error *err) {
 	const char **texts = LK_ARRAY(a->r->arena, const char *, a->lifted.names.count);
 	lk_replay_works *works = LK_NEW(a->r->arena, lk_replay_works);
 	if (!texts || !works) return lk_oom(err);
@@ -203,7 +203,7 @@ static lk_status fill_uncovered(asked *a, lk_replay *out, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status fill_warnings(asked *a, lk_replay *out, lk_error *err) {
+static lk_status fill_warnings(struct asked *a, lk_replay *out, lk_error *err) {
 	for (uint32_t i = 0; i < a->count; i++) {
 		const lk_works *w = a->works[i];
 		for (size_t k = 0; k < w->warnings.count; k++) {
@@ -220,7 +220,7 @@ static lk_status fill_warnings(asked *a, lk_replay *out, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status describe(asked *a, lk_replay *out, lk_error *err) {
+static lk_status describe(struct asked *a, lk_replay *out, lk_error *err) {
 	const char *host = a->r->request->overheads;
 	out->held_out = "everything";
 	out->worst_part = "";
@@ -253,7 +253,7 @@ static void compare_rank(lk_replay *out, const lk_capture *c, const lk_capture_s
 	}
 }
 
-static lk_status compare(asked *a, lk_replay *out, lk_error *err) {
+static lk_status compare(struct asked *a, lk_replay *out, lk_error *err) {
 	const char *path = a->r->request->measured;
 	double sum = 0;
 	size_t count = 0;
@@ -278,7 +278,7 @@ static lk_status compare(asked *a, lk_replay *out, lk_error *err) {
 
 /* A step graph is left to the models of whoever reads it. Chakra has one duration for a node: what was predicted
  * here. */
-static lk_status write_files(asked *a, lk_error *err) {
+static lk_status write_files(struct asked *a, lk_error *err) {
 	const lk_replay_request *q = a->r->request;
 	lk_graph *g = a->step.graph;
 	const lk_costs *costs = &a->step.costs;
@@ -294,7 +294,7 @@ static lk_status write_files(asked *a, lk_error *err) {
 
 /* ---- all together ---- */
 
-static lk_status run(asked *a, lk_overheads **table, lk_replay *out, lk_error *err) {
+static lk_status run(struct asked *a, lk_overheads **table, lk_replay *out, lk_error *err) {
 	const lk_replay_request *q = a->r->request;
 	LK_TRY(check_request(q, err));
 	LK_TRY(find_ranks(a, err));
@@ -309,7 +309,7 @@ static lk_status run(asked *a, lk_overheads **table, lk_replay *out, lk_error *e
 }
 
 lk_status lk_replay_works_ask(lk_replaying *r, lk_overheads **table, lk_replay *out, lk_error *err) {
-	asked a = {.r = r, .works = r->files.works, .count = r->files.work_count};
+	struct asked a = {.r = r, .works = r->files.works, .count = r->files.work_count};
 	lk_status status = run(&a, table, out, err);
 	lk_vec_free(&a.warnings);
 	lk_works_lifted_free(&a.lifted);

@@ -16,7 +16,7 @@
 
 #define PROGRESS_S 0.1
 
-typedef struct child {
+struct child {
 	const lk_question *question;
 	int out;
 	double told;            /* when progress was last told */
@@ -26,7 +26,7 @@ typedef struct child {
 	FILE *answer;
 	char *text;
 	size_t size;
-} child;
+};
 
 const lk_verb *lk_question_verb(lk_question_kind kind) {
 	switch (kind) {
@@ -49,14 +49,14 @@ static void write_all(int fd, const void *bytes, size_t size) {
 	}
 }
 
-static void tell(const child *c, lk_frame_kind kind, const void *bytes, size_t size) {
+static void tell(const struct child *c, lk_frame_kind kind, const void *bytes, size_t size) {
 	lk_frame frame = {.kind = kind, .size = (uint32_t)size};
 	write_all(c->out, &frame, sizeof frame);
 	write_all(c->out, bytes, size);
 }
 
 static void tell_progress(void *context, int gpus, double done, double all) {
-	child *c = context;
+	struct child *c = context;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	double t = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
@@ -106,7 +106,7 @@ static lk_status write_file(const lk_serve_file *file, lk_error *err) {
 }
 
 /* Launch lines and scripts name further files: they are taken only where the kernel keeps this process from them. */
-static lk_status check_confined(const child *c, bool confined, lk_error *err) {
+static lk_status check_confined(const struct child *c, bool confined, lk_error *err) {
 	if (confined) return LK_OK;
 	bool names = c->words.launch_count > 0;
 	for (int i = 0; i < c->words.file_count; i++)
@@ -120,7 +120,7 @@ static lk_status check_confined(const child *c, bool confined, lk_error *err) {
 
 /* ---- the verbs ---- */
 
-static lk_status predict(child *c, lk_error *err) {
+static lk_status predict(struct child *c, lk_error *err) {
 	lk_predict_request r;
 	lk_prediction *prediction = NULL;
 	size_t count;
@@ -143,7 +143,7 @@ static lk_status predict(child *c, lk_error *err) {
 	return status;
 }
 
-static lk_status plan(child *c, lk_error *err) {
+static lk_status plan(struct child *c, lk_error *err) {
 	lk_plan_request r;
 	lk_plan *found = NULL;
 	lk_plan_defaults(&r);
@@ -159,7 +159,7 @@ static lk_status plan(child *c, lk_error *err) {
 	return status;
 }
 
-static lk_status explain(child *c, lk_error *err) {
+static lk_status explain(struct child *c, lk_error *err) {
 	lk_explain_request r;
 	lk_explanation *found = NULL;
 	lk_explain_defaults(&r);
@@ -178,7 +178,7 @@ static lk_status explain(child *c, lk_error *err) {
 /* ---- the child ---- */
 
 /* The words of the fields and, of an explanation, the traces behind them. */
-static lk_status parse(child *c, lk_error *err) {
+static lk_status parse(struct child *c, lk_error *err) {
 	const lk_question *q = c->question;
 	const lk_verb *verb = lk_question_verb(q->kind);
 	LK_TRY(lk_serve_fields(verb, q->body, q->size, &c->arena, &c->words, err));
@@ -190,8 +190,8 @@ static lk_status parse(child *c, lk_error *err) {
 	return lk_args_parse(verb, count, words, &c->args, err);
 }
 
-static lk_status ask(child *c, lk_error *err) {
-	static lk_status (*const verbs[LK_ASK_KINDS])(child *, lk_error *) = {predict, plan, explain};
+static lk_status ask(struct child *c, lk_error *err) {
+	static lk_status (*const verbs[LK_ASK_KINDS])(struct child *, lk_error *) = {predict, plan, explain};
 	if (chdir(c->question->folder) != 0)
 		return lk_fail(err, LK_ERR_IO, c->question->folder, "cannot enter: %s", strerror(errno));
 	/* What was sent is looked at where it can do no harm. */
@@ -215,7 +215,7 @@ static lk_status ask(child *c, lk_error *err) {
 }
 
 void lk_answer(const lk_question *question, int out) {
-	child c = {.question = question, .out = out};
+	struct child c = {.question = question, .out = out};
 	lk_error err = {0};
 	lk_confine_limits(&question->limits);
 	if (ask(&c, &err) == LK_OK) tell(&c, LK_FRAME_ANSWER, c.text, c.size);

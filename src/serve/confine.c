@@ -26,9 +26,9 @@ enum { SHADOWED = 0 };
  * Rights on the network (bind, connect) came with the fourth. */
 #define TRUNCATE (UINT64_C(1) << 14)
 
-typedef struct rules {
+struct rules {
 	uint64_t files, network;
-} rules;
+};
 
 static long version(void) {
 	return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
@@ -67,7 +67,7 @@ bool lk_confine_files(bool writing) {
 	long v = version();
 	if (v < 1) return false;
 	int rights = v >= 5 ? 16 : v >= 3 ? 15 : v >= 2 ? 14 : 13;
-	rules r = {.files = (UINT64_C(1) << rights) - 1, .network = v >= 4 ? 3 : 0};
+	struct rules r = {.files = (UINT64_C(1) << rights) - 1, .network = v >= 4 ? 3 : 0};
 	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &r, v >= 4 ? sizeof r : sizeof r.files, 0);
 	if (ruleset < 0) return false;
 	uint64_t here = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;

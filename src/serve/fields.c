@@ -59,21 +59,21 @@ const char *lk_serve_form_name(lk_serve_form form) {
 	return "";
 }
 
-typedef struct reader {
+struct reader {
 	const lk_verb *verb;
 	lk_arena *arena;
 	lk_serve_words *out;
 	lk_error *err;
-} reader;
+};
 
-static lk_status add_word(reader *r, const char *name, const char *text) {
+static lk_status add_word(struct reader *r, const char *name, const char *text) {
 	const char *word = lk_arena_printf(r->arena, "--%s=%s", name, text);
 	if (!word) return lk_oom(r->err);
 	r->out->words[r->out->count++] = word;
 	return LK_OK;
 }
 
-static lk_status refused(reader *r, const lk_option *o) {
+static lk_status refused(struct reader *r, const lk_option *o) {
 	const char *where = lk_arena_printf(r->arena, "--%s", o->name);
 	bool file = o->value && (strstr(o->value, "FILE") || strstr(o->value, "DIR"));
 	if (file) {
@@ -84,14 +84,14 @@ static lk_status refused(reader *r, const lk_option *o) {
 	return lk_hint(r->err, "leave it out");
 }
 
-static lk_status wrong_form(reader *r, const lk_option *o, lk_serve_form form) {
+static lk_status wrong_form(struct reader *r, const lk_option *o, lk_serve_form form) {
 	lk_fail(r->err, LK_ERR_INPUT, lk_arena_printf(r->arena, "--%s", o->name), "must be %s in JSON",
 			lk_serve_form_name(form));
 	return lk_hint(r->err, "see GET /api/v1/options, or leave it out");
 }
 
 /* A text that could be a path would be read as one by the verb. */
-static lk_status check_text(reader *r, const lk_option *o, lk_serve_form form, const char *text) {
+static lk_status check_text(struct reader *r, const lk_option *o, lk_serve_form form, const char *text) {
 	const char *where = lk_arena_printf(r->arena, "--%s", o->name);
 	if (!*text) {
 		lk_fail(r->err, LK_ERR_INPUT, where, "the value is empty");
@@ -102,14 +102,14 @@ static lk_status check_text(reader *r, const lk_option *o, lk_serve_form form, c
 	return lk_hint(r->err, "give the content of the file as an object");
 }
 
-static lk_status add_file(reader *r, const lk_option *o, const lk_value *value) {
+static lk_status add_file(struct reader *r, const lk_option *o, const lk_value *value) {
 	const char *name = contents[content_of(o)].file;
 	if (r->out->file_count == LK_SERVE_FILES) return lk_fail(r->err, LK_ERR_INPUT, "body", "too many files");
 	r->out->files[r->out->file_count++] = (lk_serve_file){name, value};
 	return add_word(r, o->name, name);
 }
 
-static lk_status add_field(reader *r, const lk_option *o, const lk_value *value) {
+static lk_status add_field(struct reader *r, const lk_option *o, const lk_value *value) {
 	lk_serve_form form = lk_serve_form_of(o);
 	lk_json_token kind = value->kind;
 	if (form == LK_FIELD_REFUSED) return refused(r, o);
@@ -129,7 +129,7 @@ static lk_status add_field(reader *r, const lk_option *o, const lk_value *value)
 }
 
 /* The words of a launch line. */
-static lk_status add_launch(reader *r, const lk_value *value) {
+static lk_status add_launch(struct reader *r, const lk_value *value) {
 	if (value->kind == LK_JSON_NULL) return LK_OK;
 	bool right = value->kind == LK_JSON_ARRAY;
 	for (size_t i = 0; right && i < value->count; i++) right = value->items[i].kind == LK_JSON_STRING;
@@ -151,7 +151,7 @@ static const lk_option *find(const lk_verb *verb, const char *key) {
 }
 
 /* The option parser names the nearest option; what it would take in another spelling is no name here. */
-static lk_status unknown(reader *r, const char *key) {
+static lk_status unknown(struct reader *r, const char *key) {
 	lk_args args;
 	const char *word = lk_arena_printf(r->arena, "--%s", key);
 	if (!word) return lk_oom(r->err);
@@ -162,7 +162,7 @@ static lk_status unknown(reader *r, const char *key) {
 	return lk_hint(r->err, "see GET /api/v1/options");
 }
 
-static lk_status read_fields(reader *r, const lk_value *body) {
+static lk_status read_fields(struct reader *r, const lk_value *body) {
 	if (body->kind != LK_JSON_OBJECT) {
 		lk_fail(r->err, LK_ERR_INPUT, "body", "must be an object in JSON");
 		return lk_hint(r->err, "write {\"option\": value, ...}");
@@ -180,7 +180,7 @@ static lk_status read_fields(reader *r, const lk_value *body) {
 
 lk_status lk_serve_fields(const lk_verb *verb, const char *body, size_t size, lk_arena *arena, lk_serve_words *out,
 						  lk_error *err) {
-	reader r = {verb, arena, out, err};
+	struct reader r = {verb, arena, out, err};
 	lk_stream *in = NULL;
 	lk_value *value = NULL;
 	*out = (lk_serve_words){0};

@@ -24,11 +24,11 @@ enum { BACKLOG = 512, DESCRIPTORS = 4096, POLLED = 512 + 2, CONNECTION_MEMORY = 
 
 /* ---- the socket ---- */
 
-typedef struct place {
+struct place {
 	int socket;
 	bool loopback;
 	char url[URL_SIZE];     /* "http://127.0.0.1:8420/" */
-} place;
+};
 
 static lk_status bad_address(const lk_serve_request *r, const char *why, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--listen", "\"%.64s\" cannot be used: %s", r->listen, why);
@@ -45,7 +45,7 @@ static lk_status look_up(const lk_serve_request *r, struct addrinfo **out, lk_er
 	return code == 0 ? LK_OK : bad_address(r, gai_strerror(code), err);
 }
 
-static lk_status bound(const lk_serve_request *r, const struct addrinfo *a, place *p, lk_error *err) {
+static lk_status bound(const lk_serve_request *r, const struct addrinfo *a, struct place *p, lk_error *err) {
 	int on = 1;
 	if (p->socket < 0) return bad_address(r, strerror(errno), err);
 	setsockopt(p->socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -55,7 +55,7 @@ static lk_status bound(const lk_serve_request *r, const struct addrinfo *a, plac
 	return lk_hint(err, "give another, or --port 0 for one that is free");
 }
 
-static lk_status name_place(place *p, lk_error *err) {
+static lk_status name_place(struct place *p, lk_error *err) {
 	struct sockaddr_storage own = {0};
 	socklen_t size = sizeof own;
 	char host[64] = "", port[16] = "";
@@ -73,9 +73,9 @@ static lk_status name_place(place *p, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status open_place(const lk_serve_request *r, place *p, lk_error *err) {
+static lk_status open_place(const lk_serve_request *r, struct place *p, lk_error *err) {
 	struct addrinfo *a = NULL;
-	*p = (place){.socket = -1};
+	*p = (struct place){.socket = -1};
 	LK_TRY(look_up(r, &a, err));
 	p->socket = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
 	lk_status status = bound(r, a, p, err);
@@ -164,7 +164,7 @@ static void finish(lk_server *s) {
 	if (s->folder[0]) lk_folder_remove(s->folder);
 }
 
-static lk_status serve(lk_server *s, const place *p, int signals, lk_serve_ready *ready, void *context, lk_error *err) {
+static lk_status serve(lk_server *s, const struct place *p, int signals, lk_serve_ready *ready, void *context, lk_error *err) {
 	char url[URL_SIZE + LK_TOKEN_SIZE + 16];
 	LK_TRY(lk_guard_init(&s->guard, p->loopback, s->request->names, err));
 	LK_TRY(lk_lists_make(&s->lists, err));
@@ -179,7 +179,7 @@ static lk_status serve(lk_server *s, const place *p, int signals, lk_serve_ready
 lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void *context, lk_error *err) {
 	lk_server *s = calloc(1, sizeof *s);
 	sigset_t held, before;
-	place p;
+	struct place p;
 	if (!s) return lk_oom(err);
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	s->request = request;

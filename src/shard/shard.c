@@ -26,13 +26,13 @@ const int lk_sharder_search = sizeof lk_sharders / sizeof *lk_sharders - 1;
 
 enum { RANKS = 4096 };
 
-typedef struct answer {
+struct answer {
 	lk_arena arena;
 	lk_shard_answer a;
 	lk_shard_problem p;
 	lk_cluster cluster;
 	lk_constants constants;
-} answer;
+};
 
 static double now(void) {
 	struct timespec t;
@@ -42,7 +42,7 @@ static double now(void) {
 
 /* ---- reading the request ---- */
 
-static lk_status read_cluster(answer *x, const lk_shard_request *r, lk_error *err) {
+static lk_status read_cluster(struct answer *x, const lk_shard_request *r, lk_error *err) {
 	const lk_device *device;
 	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	if (r->cluster) {
@@ -65,7 +65,7 @@ static lk_status read_cluster(answer *x, const lk_shard_request *r, lk_error *er
 	return lk_cluster_simple(&x->arena, device, r->gpus, 0, 0, &x->cluster, err);
 }
 
-static lk_status check_ranks(const answer *x, lk_error *err) {
+static lk_status check_ranks(const struct answer *x, lk_error *err) {
 	if (x->p.ranks > RANKS) {
 		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d ranks are more than are searched", x->p.ranks);
 		return lk_hint(err, "give at most %d", RANKS);
@@ -86,7 +86,7 @@ static lk_group_shape whole_network(const lk_cluster *c, int ranks) {
 	                        .sharing = 1, .oversubscription = c->oversubscription};
 }
 
-static lk_status read_device(answer *x, const lk_shard_request *r, lk_error *err) {
+static lk_status read_device(struct answer *x, const lk_shard_request *r, lk_error *err) {
 	lk_shard_device *at = &x->p.at;
 	const lk_device *device = x->cluster.node[0].device;
 	if (r->calibration) LK_TRY(lk_calibration_use(r->calibration, err));
@@ -128,7 +128,7 @@ static lk_status read_kinds(const lk_shard_request *r, unsigned *out, lk_error *
 	return LK_OK;
 }
 
-static lk_status read_tables(answer *x, const lk_shard_request *r, lk_error *err) {
+static lk_status read_tables(struct answer *x, const lk_shard_request *r, lk_error *err) {
 	lk_shard_tables tables = {0};
 	lk_stream *in;
 	unsigned kinds;
@@ -161,7 +161,7 @@ static void read_numbers(lk_shard_problem *p, const lk_shard_request *r) {
 	p->cache_share = r->cache, p->dense_s = r->dense_ms * 1e-3, p->seed = (uint64_t)r->seed;
 }
 
-static lk_status read_request(answer *x, const lk_shard_request *r, lk_error *err) {
+static lk_status read_request(struct answer *x, const lk_shard_request *r, lk_error *err) {
 	x->p.arena = &x->arena;
 	x->p.batch = r->batch > 0 ? r->batch : 65536;
 	LK_TRY(read_cluster(x, r, err));
@@ -189,7 +189,7 @@ static double imbalance_of(const lk_shard_problem *p, const lk_shard_load *load)
 	return sum > 0 ? most * p->ranks / sum : 1;
 }
 
-static lk_status fill_pieces(answer *x, const lk_shard_pieces *pieces, lk_error *err) {
+static lk_status fill_pieces(struct answer *x, const lk_shard_pieces *pieces, lk_error *err) {
 	const lk_shard_problem *p = &x->p;
 	lk_shard_placed *out = LK_ARRAY(&x->arena, lk_shard_placed, pieces->count);
 	if (!out) return lk_oom(err);
@@ -209,7 +209,7 @@ static lk_status fill_pieces(answer *x, const lk_shard_pieces *pieces, lk_error 
 	return LK_OK;
 }
 
-static lk_status fill_ranks(answer *x, const lk_shard_pieces *pieces, const lk_shard_load *load, lk_error *err) {
+static lk_status fill_ranks(struct answer *x, const lk_shard_pieces *pieces, const lk_shard_load *load, lk_error *err) {
 	const lk_shard_problem *p = &x->p;
 	lk_shard_rank *out = LK_ARRAY(&x->arena, lk_shard_rank, p->ranks);
 	if (!out) return lk_oom(err);
@@ -225,7 +225,7 @@ static lk_status fill_ranks(answer *x, const lk_shard_pieces *pieces, const lk_s
 	return LK_OK;
 }
 
-static lk_status fill(answer *x, const lk_shard_pieces *pieces, const char *graph, lk_error *err) {
+static lk_status fill(struct answer *x, const lk_shard_pieces *pieces, const char *graph, lk_error *err) {
 	const lk_shard_problem *p = &x->p;
 	lk_shard_load load;
 	LK_TRY(lk_shard_load_of(&x->arena, p, pieces, &load, err));
@@ -270,7 +270,7 @@ static bool whole_allowed(const lk_shard_problem *p) {
 }
 
 /* Runs one; a placement that it does not find is a reason, not an error. */
-static lk_status try_one(answer *x, const lk_sharder *sharder, lk_shard_plan *plan, lk_shard_tried *out, lk_error *err) {
+static lk_status try_one(struct answer *x, const lk_sharder *sharder, lk_shard_plan *plan, lk_shard_tried *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_load load;
 	lk_error refused = {0};
@@ -291,7 +291,7 @@ static lk_status try_one(answer *x, const lk_sharder *sharder, lk_shard_plan *pl
 	return out->reason ? LK_OK : lk_oom(err);
 }
 
-static lk_status try_all(answer *x, const lk_shard_request *r, lk_error *err) {
+static lk_status try_all(struct answer *x, const lk_shard_request *r, lk_error *err) {
 	int chosen;
 	LK_TRY(choose(r, &chosen, err));
 	lk_shard_tried *tried = LK_ARRAY(&x->arena, lk_shard_tried, lk_sharder_count);
@@ -312,7 +312,7 @@ static lk_status try_all(answer *x, const lk_shard_request *r, lk_error *err) {
 /* ---- what does not fit ---- */
 
 /* So many ranks, or so much host memory for each. */
-static lk_status has_room(const answer *x, double ranks, double host_gib, bool *fits, lk_error *err) {
+static lk_status has_room(const struct answer *x, double ranks, double host_gib, bool *fits, lk_error *err) {
 	lk_shard_problem p = x->p;
 	*fits = false;
 	if (ranks > RANKS) return LK_OK;
@@ -322,7 +322,7 @@ static lk_status has_room(const answer *x, double ranks, double host_gib, bool *
 }
 
 /* The least whole number from `least` on that suffices, of ranks or of GiB of host memory; 0: none was found. */
-static lk_status least_remedy(const answer *x, double least, bool ranks, double *out, lk_error *err) {
+static lk_status least_remedy(const struct answer *x, double least, bool ranks, double *out, lk_error *err) {
 	double lacking = fmax(least, 1) - 1, enough = fmax(least, 1);
 	bool fits = false;
 	for (int i = 0; i < 12 && !fits; i++) {
@@ -340,7 +340,7 @@ static lk_status least_remedy(const answer *x, double least, bool ranks, double 
 }
 
 /* What would do: more GPUs for all bytes, or host memory for what is too much. Both were tried. */
-static lk_status explain_lack(answer *x, lk_error *err) {
+static lk_status explain_lack(struct answer *x, lk_error *err) {
 	const lk_shard_problem *p = &x->p;
 	double all = x->a.table_bytes, room = p->capacity * p->ranks, ranks, gib;
 	char has[32], host[32], gpus[32] = "", memory[48] = "";
@@ -372,7 +372,7 @@ static const char *reproduce(lk_arena *arena, const lk_shard_request *r) {
 		.verb = &lk_shard_verb, .request = r, .usual = &usual, .but = but, .operands = &r->tables, .operand_count = 1});
 }
 
-static lk_status describe(answer *x, const lk_shard_request *r, lk_error *err) {
+static lk_status describe(struct answer *x, const lk_shard_request *r, lk_error *err) {
 	lk_shard_answer *a = &x->a;
 	const lk_shard_problem *p = &x->p;
 	a->batch = p->batch, a->tables = (int)p->count, a->table_bytes = all_tables(p);
@@ -384,7 +384,7 @@ static lk_status describe(answer *x, const lk_shard_request *r, lk_error *err) {
 	return a->cluster && a->reproduce ? LK_OK : lk_oom(err);
 }
 
-static lk_status ask(answer *x, const lk_shard_request *r, lk_error *err) {
+static lk_status ask(struct answer *x, const lk_shard_request *r, lk_error *err) {
 	LK_TRY(read_request(x, r, err));
 	LK_TRY(describe(x, r, err));
 	LK_TRY(try_all(x, r, err));
@@ -392,7 +392,7 @@ static lk_status ask(answer *x, const lk_shard_request *r, lk_error *err) {
 }
 
 lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_error *err) {
-	answer *x = calloc(1, sizeof *x);
+	struct answer *x = calloc(1, sizeof *x);
 	*out = NULL;
 	if (!x) return lk_oom(err);
 	x->a.memory_owner = x;
@@ -405,7 +405,7 @@ lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_er
 
 void lk_shard_free(lk_shard_answer *a) {
 	if (!a) return;
-	answer *x = a->memory_owner;
+	struct answer *x = a->memory_owner;
 	lk_arena_free(&x->arena);
 	free(x);
 }

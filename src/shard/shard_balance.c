@@ -25,45 +25,45 @@ enum { WORST = 8, TRIALS = 200000, PAIRED = 64, LEVELS = 2, NONE = -1,
        STAMPED = 1024 /* ranks */, FIRST = 7, LAST = 9 /* steepness */ };
 
 /* Of a rank: at most level + 1 pieces. */
-typedef struct bundle {
+struct bundle {
 	double at[LK_SHARD_MEASURES];     /* times what is aimed at */
 	double device, host;     /* bytes */
 	int piece[LEVELS];       /* places in the rank's list */
-} bundle;
+};
 
-typedef struct rank_load {
+struct rank_load {
 	double at[LK_SHARD_MEASURES], device, host;
 	double value;            /* its part of the sum */
 	LK_VEC(uint32_t) pieces;
-	LK_VEC(bundle) bundles[LEVELS];
+	LK_VEC(struct bundle) bundles[LEVELS];
 	bool known[LEVELS];      /* the bundles are those of its pieces */
 	uint32_t changed;        /* in this turn, the last time */
-} rank_load;
+};
 
-typedef struct balancer {
+struct balancer {
 	const lk_shard_problem *p;
 	lk_shard_pieces *pieces;
-	rank_load *rank;         /* [ranks] */
+	struct rank_load *rank;         /* [ranks] */
 	double aim[LK_SHARD_MEASURES], weight[LK_SHARD_MEASURES];
 	uint32_t *looked[LEVELS]; /* [ranks * ranks] in this turn nothing was found from rank to rank; NULL: too many ranks */
 	int steepness;
 	double root;             /* 2^-steepness */
 	uint32_t turn;
 	size_t trials;
-} balancer;
+};
 
-typedef struct move {
+struct move {
 	double gain;
-	bundle out, back;
+	struct bundle out, back;
 	int to;
-} move;
+};
 
-static double steep(const balancer *b, double x) {
+static double steep(const struct balancer *b, double x) {
 	for (int i = 0; i < b->steepness; i++) x *= x;
 	return x;
 }
 
-static double value_of(const balancer *b, const double *at) {
+static double value_of(const struct balancer *b, const double *at) {
 	double value = 0;
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) value += b->weight[m] * steep(b, at[m]);
 	return value;
@@ -71,7 +71,7 @@ static double value_of(const balancer *b, const double *at) {
 
 /* ---- start ---- */
 
-static void aim(balancer *b) {
+static void aim(struct balancer *b) {
 	const lk_shard_problem *p = b->p;
 	lk_shard_widths widths = {.grain = lk_shard_grain(p)};
 	double sum[LK_SHARD_MEASURES] = {0};
@@ -87,22 +87,22 @@ static void aim(balancer *b) {
 }
 
 /* A piece's part of its rank. */
-static bundle bundle_of(const balancer *b, uint32_t index) {
+static struct bundle bundle_of(const struct balancer *b, uint32_t index) {
 	const lk_shard_cost *c = &b->pieces->at[index].cost;
 	const double cost[LK_SHARD_MEASURES] = {c->forward_s, c->backward_s, c->columns};
-	bundle out = {.device = c->device_bytes, .host = c->host_bytes, .piece = {NONE, NONE}};
+	struct bundle out = {.device = c->device_bytes, .host = c->host_bytes, .piece = {NONE, NONE}};
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) out.at[m] = b->aim[m] > 0 ? cost[m] / b->aim[m] : 0;
 	return out;
 }
 
-static void change(rank_load *r, const bundle *x, double sign) {
+static void change(struct rank_load *r, const struct bundle *x, double sign) {
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) r->at[m] += sign * x->at[m];
 	r->device += sign * x->device, r->host += sign * x->host;
 }
 
-static lk_status begin(balancer *b, lk_arena *arena, lk_error *err) {
+static lk_status begin(struct balancer *b, lk_arena *arena, lk_error *err) {
 	const lk_shard_problem *p = b->p;
-	b->rank = LK_ARRAY(arena, rank_load, p->ranks);
+	b->rank = LK_ARRAY(arena, struct rank_load, p->ranks);
 	if (!b->rank) return lk_oom(err);
 	for (int i = 0; i < LEVELS && p->ranks <= STAMPED; i++)
 		if (!(b->looked[i] = LK_ARRAY(arena, uint32_t, (size_t)p->ranks * (size_t)p->ranks))) return lk_oom(err);
@@ -110,7 +110,7 @@ static lk_status begin(balancer *b, lk_arena *arena, lk_error *err) {
 	for (size_t i = 0; i < b->pieces->count; i++) {
 		const lk_shard_piece *piece = &b->pieces->at[i];
 		bool copied = piece->kind == LK_SHARD_DATA;
-		bundle x = bundle_of(b, (uint32_t)i);
+		struct bundle x = bundle_of(b, (uint32_t)i);
 		for (int r = copied ? 0 : piece->rank; r < (copied ? p->ranks : piece->rank + 1); r++) change(&b->rank[r], &x, 1);
 		if (copied) continue;
 		if (!lk_push(&b->rank[piece->rank].pieces)) return lk_oom(err);
@@ -122,24 +122,24 @@ static lk_status begin(balancer *b, lk_arena *arena, lk_error *err) {
 /* ---- bundles ---- */
 
 static int rising(const void *a, const void *b) {
-	const bundle *x = a, *y = b;
+	const struct bundle *x = a, *y = b;
 	if (x->at[LK_SHARD_FORWARD] != y->at[LK_SHARD_FORWARD]) return x->at[LK_SHARD_FORWARD] < y->at[LK_SHARD_FORWARD] ? -1 : 1;
 	return x->piece[0] != y->piece[0] ? x->piece[0] - y->piece[0] : x->piece[1] - y->piece[1];
 }
 
-static bundle both(const bundle *x, const bundle *y) {
-	bundle sum = {.device = x->device + y->device, .host = x->host + y->host, .piece = {x->piece[0], y->piece[0]}};
+static struct bundle both(const struct bundle *x, const struct bundle *y) {
+	struct bundle sum = {.device = x->device + y->device, .host = x->host + y->host, .piece = {x->piece[0], y->piece[0]}};
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) sum.at[m] = x->at[m] + y->at[m];
 	return sum;
 }
 
-static lk_status find_bundles(balancer *b, rank_load *r, int level, lk_error *err) {
+static lk_status find_bundles(struct balancer *b, struct rank_load *r, int level, lk_error *err) {
 	size_t n = r->pieces.count, pairs = level && n <= PAIRED ? n * (n - (n > 0)) / 2 : 0;
 	if (r->known[level]) return LK_OK;
 	r->known[level] = true, r->bundles[level].count = 0;
 	if (!lk_reserve(&r->bundles[level], 1 + n + pairs)) return lk_oom(err);
-	bundle *out = r->bundles[level].at, *single = out + 1, *next = out + 1 + n;
-	out[0] = (bundle){.piece = {NONE, NONE}};
+	struct bundle *out = r->bundles[level].at, *single = out + 1, *next = out + 1 + n;
+	out[0] = (struct bundle){.piece = {NONE, NONE}};
 	for (size_t i = 0; i < n; i++) single[i] = bundle_of(b, r->pieces.at[i]), single[i].piece[0] = (int)i;
 	for (size_t i = 0; i < n && pairs; i++)
 		for (size_t k = i + 1; k < n; k++) *next++ = both(&single[i], &single[k]);
@@ -151,8 +151,8 @@ static lk_status find_bundles(balancer *b, rank_load *r, int level, lk_error *er
 
 /* ---- moves ---- */
 
-static void consider(const balancer *b, const rank_load *here, const bundle *out, int to, const bundle *back, const double *limit, move *best) {
-	const rank_load *there = &b->rank[to];
+static void consider(const struct balancer *b, const struct rank_load *here, const struct bundle *out, int to, const struct bundle *back, const double *limit, struct move *best) {
+	const struct rank_load *there = &b->rank[to];
 	double left[LK_SHARD_MEASURES], right[LK_SHARD_MEASURES];
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) {
 		double more = out->at[m] - back->at[m];
@@ -163,12 +163,12 @@ static void consider(const balancer *b, const rank_load *here, const bundle *out
 	if (there->device + device > b->p->capacity || there->host + host > b->p->host_capacity) return;
 	if (here->device - device > b->p->capacity || here->host - host > b->p->host_capacity) return;
 	double gain = here->value + there->value - value_of(b, left) - value_of(b, right);
-	if (gain > best->gain) *best = (move){gain, *out, *back, to};
+	if (gain > best->gain) *best = (struct move){gain, *out, *back, to};
 }
 
 /* Loads that neither of two ranks may have if they are to count less together, by more than the best gain: of each measure what is
  * left to it if the others were even. False: they count least already. */
-static bool find_limits(const balancer *b, const rank_load *here, const rank_load *there, double gain, double *limit) {
+static bool find_limits(const struct balancer *b, const struct rank_load *here, const struct rank_load *there, double gain, double *limit) {
 	double even[LK_SHARD_MEASURES], left = here->value + there->value - gain;
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) even[m] = 2 * b->weight[m] * steep(b, (here->at[m] + there->at[m]) / 2), left -= even[m];
 	if (!(left > 0)) return false;
@@ -178,13 +178,13 @@ static bool find_limits(const balancer *b, const rank_load *here, const rank_loa
 }
 
 /* Both ranks' bundles are in order: what may come back for a longer one is longer. */
-static void consider_rank(balancer *b, int from, int to, int level, size_t begin, size_t step, move *best) {
-	const rank_load *here = &b->rank[from], *there = &b->rank[to];
+static void consider_rank(struct balancer *b, int from, int to, int level, size_t begin, size_t step, struct move *best) {
+	const struct rank_load *here = &b->rank[from], *there = &b->rank[to];
 	double limit[LK_SHARD_MEASURES];
 	size_t first = 0, count = there->bundles[level].count;
 	if (!find_limits(b, here, there, best->gain, limit)) return;
 	for (size_t i = begin; i < here->bundles[level].count; i += step) {
-		const bundle *out = &here->bundles[level].at[i], *back = there->bundles[level].at;
+		const struct bundle *out = &here->bundles[level].at[i], *back = there->bundles[level].at;
 		if (out->piece[0] == NONE) continue;
 		double least = there->at[LK_SHARD_FORWARD] + out->at[LK_SHARD_FORWARD] - limit[LK_SHARD_FORWARD];
 		double most = limit[LK_SHARD_FORWARD] - here->at[LK_SHARD_FORWARD] + out->at[LK_SHARD_FORWARD];
@@ -196,18 +196,18 @@ static void consider_rank(balancer *b, int from, int to, int level, size_t begin
 }
 
 /* Whether nothing was found from rank to rank since both changed last. */
-static bool looked_at(const balancer *b, int from, int to, int level) {
+static bool looked_at(const struct balancer *b, int from, int to, int level) {
 	if (!b->looked[level]) return false;
 	uint32_t turn = b->looked[level][(size_t)from * (size_t)b->p->ranks + (size_t)to];
 	return turn > b->rank[from].changed && turn > b->rank[to].changed;
 }
 
 /* The best exchange of a rank, or one that takes half of what it counts above the mean. Gains below a part of that are not worth it. */
-static lk_status best_of(balancer *b, int from, int level, move *best, lk_error *err) {
-	rank_load *here = &b->rank[from];
+static lk_status best_of(struct balancer *b, int from, int level, struct move *best, lk_error *err) {
+	struct rank_load *here = &b->rank[from];
 	double above = here->value;
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) above -= b->weight[m];
-	*best = (move){.gain = fmax((b->steepness < LAST ? 1e-3 : 1e-6) * above, 1e-9 * here->value), .to = NONE};
+	*best = (struct move){.gain = fmax((b->steepness < LAST ? 1e-3 : 1e-6) * above, 1e-9 * here->value), .to = NONE};
 	LK_TRY(find_bundles(b, here, level, err));
 	double looks = (double)here->bundles[level].count * (double)(b->pieces->count + (size_t)b->p->ranks) * (level ? 4 : 1);
 	size_t step = 1 + (size_t)(looks / TRIALS);
@@ -223,7 +223,7 @@ static lk_status best_of(balancer *b, int from, int level, move *best, lk_error 
 }
 
 /* The pieces of a bundle leave `here` for the end of `there`. The later place goes first. */
-static lk_status hand_over(balancer *b, rank_load *here, const bundle *x, int to, uint32_t *moved, size_t *count, lk_error *err) {
+static lk_status hand_over(struct balancer *b, struct rank_load *here, const struct bundle *x, int to, uint32_t *moved, size_t *count, lk_error *err) {
 	int first = x->piece[0] > x->piece[1] ? x->piece[0] : x->piece[1], second = x->piece[0] + x->piece[1] - first;
 	const int places[] = {first, second};
 	for (int i = 0; i < LEVELS; i++) {
@@ -235,8 +235,8 @@ static lk_status hand_over(balancer *b, rank_load *here, const bundle *x, int to
 	return lk_reserve(&b->rank[to].pieces, LEVELS * 2) ? LK_OK : lk_oom(err);
 }
 
-static lk_status apply(balancer *b, int from, const move *m, lk_error *err) {
-	rank_load *here = &b->rank[from], *there = &b->rank[m->to];
+static lk_status apply(struct balancer *b, int from, const struct move *m, lk_error *err) {
+	struct rank_load *here = &b->rank[from], *there = &b->rank[m->to];
 	uint32_t out[LEVELS], back[LEVELS];
 	size_t outs = 0, backs = 0;
 	LK_TRY(hand_over(b, here, &m->out, m->to, out, &outs, err));
@@ -250,7 +250,7 @@ static lk_status apply(balancer *b, int from, const move *m, lk_error *err) {
 }
 
 /* The rank that counts most behind `above` in the order of (value, rank). */
-static int next_worst(const balancer *b, int above) {
+static int next_worst(const struct balancer *b, int above) {
 	int worst = -1;
 	for (int r = 0; r < b->p->ranks; r++) {
 		double ahead = above >= 0 ? b->rank[r].value - b->rank[above].value : -1;
@@ -260,7 +260,7 @@ static int next_worst(const balancer *b, int above) {
 	return worst;
 }
 
-static lk_status find_move(balancer *b, int *from, move *best, lk_error *err) {
+static lk_status find_move(struct balancer *b, int *from, struct move *best, lk_error *err) {
 	for (int level = 0; level < LEVELS; level++) {
 		*from = -1;
 		for (int i = 0; i < WORST && (*from = next_worst(b, *from)) >= 0; i++) {
@@ -271,14 +271,14 @@ static lk_status find_move(balancer *b, int *from, move *best, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status improve(balancer *b, size_t limit, lk_error *err) {
+static lk_status improve(struct balancer *b, size_t limit, lk_error *err) {
 	b->root = ldexp(1, -b->steepness);
 	for (int r = 0; r < b->p->ranks; r++) b->rank[r].value = value_of(b, b->rank[r].at);
 	size_t pairs = (size_t)b->p->ranks * (size_t)b->p->ranks;
 	for (int i = 0; i < LEVELS && b->looked[i]; i++) memset(b->looked[i], 0, pairs * sizeof *b->looked[i]);
 	while (b->trials < limit) {
 		int from;
-		move best = {.to = NONE};
+		struct move best = {.to = NONE};
 		LK_TRY(find_move(b, &from, &best, err));
 		if (best.to == NONE) return LK_OK;
 		LK_TRY(apply(b, from, &best, err));
@@ -287,7 +287,7 @@ static lk_status improve(balancer *b, size_t limit, lk_error *err) {
 	return LK_OK;
 }
 
-static void end(balancer *b) {
+static void end(struct balancer *b) {
 	for (int r = 0; b->rank && r < b->p->ranks; r++) {
 		lk_vec_free(&b->rank[r].pieces);
 		for (int i = 0; i < LEVELS; i++) lk_vec_free(&b->rank[r].bundles[i]);
@@ -296,7 +296,7 @@ static void end(balancer *b) {
 
 lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t *budget, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	balancer b = {.p = p, .pieces = pieces, .turn = 1};
+	struct balancer b = {.p = p, .pieces = pieces, .turn = 1};
 	lk_status status = begin(&b, &arena, err);
 	for (b.steepness = FIRST; b.steepness <= LAST && status == LK_OK; b.steepness += 2) status = improve(&b, *budget, err);
 	*budget -= b.trials < *budget ? b.trials : *budget;

@@ -28,31 +28,31 @@
 enum { COLUMN_PRICES = 28, BYTE_PRICES = 14, PRICES = COLUMN_PRICES * BYTE_PRICES, BOXES = 3000, SIZES = 400, HALVINGS = 10 };
 
 /* What a step is taken to be: lookups forward, backward and the exchange, or some of them not at all. */
-typedef struct counted {
+struct counted {
 	bool forward, backward;
-} counted;
+};
 
 /* Ways whose pieces are longer are left out. */
-typedef struct longest {
+struct longest {
 	double forward, backward;
-} longest;
+};
 
-typedef struct box {
+struct box {
 	double columns[2], bytes[2]; /* from, to */
 	double least;
 	int price;               /* by which it is the least */
 	bool small;
-} box;
+};
 
-typedef struct bounder {
+struct bounder {
 	const lk_shard_problem *p;
 	const lk_shard_ways *tables; /* [count] */
 	double exchange[SIZES + 1], reduction[SIZES + 1]; /* least from so many columns or bytes on */
 	double most_columns, most_bytes, narrowest, smallest; /* of all tables; of one: columns, and bytes of a copy */
 	double grain;            /* every piece's columns are a multiple */
-	box *boxes;              /* [BOXES] */
+	struct box *boxes;              /* [BOXES] */
 	double saved[PRICES], column_price[PRICES], byte_price[PRICES]; /* P and its prices */
-} bounder;
+};
 
 /* ---- exchange and reduction: the least of so much and of anything more ---- */
 
@@ -64,7 +64,7 @@ static double size_at(double most, int i) {
 	return most * pow(2, 40.0 * (i - SIZES) / SIZES);
 }
 
-static void make_sizes(bounder *b) {
+static void make_sizes(struct bounder *b) {
 	for (int i = SIZES; i >= 0; i--) {
 		double next[2] = {i < SIZES ? b->exchange[i + 1] : INFINITY, i < SIZES ? b->reduction[i + 1] : INFINITY};
 		b->exchange[i] = fmin(exchange_of(b->p, size_at(b->most_columns, i)), next[0]);
@@ -77,18 +77,18 @@ static int size_above(double most, double size) {
 	return i < 0 ? 0 : i < SIZES ? i : SIZES;
 }
 
-static double exchange_from(const bounder *b, double columns) {
+static double exchange_from(const struct bounder *b, double columns) {
 	return columns > 0 ? fmin(exchange_of(b->p, columns), b->exchange[size_above(b->most_columns, columns)]) : 0;
 }
 
-static double reduction_from(const bounder *b, double bytes) {
+static double reduction_from(const struct bounder *b, double bytes) {
 	return bytes > 0 ? fmin(lk_shard_reduce_s(b->p, bytes), b->reduction[size_above(b->most_bytes, bytes)]) : 0;
 }
 
 /* ---- prices ---- */
 
 /* P(m, g) for all prices; infinite where a table has no way left. */
-static void find_saved(bounder *b, counted what, longest limit) {
+static void find_saved(struct bounder *b, struct counted what, struct longest limit) {
 	double least[PRICES];
 	for (int i = 0; i < PRICES; i++) b->saved[i] = 0;
 	for (uint32_t t = 0; t < b->p->count; t++) {
@@ -111,7 +111,7 @@ static double price_at(int i, int count, double usual) {
 	return i == 0 ? 0 : i == count - 1 ? usual * 0x1p30 : usual * pow(2, (i - count / 2) * 0.5);
 }
 
-static void make_prices(bounder *b, counted what, longest limit) {
+static void make_prices(struct bounder *b, struct counted what, struct longest limit) {
 	double column = b->most_columns > 0 ? exchange_of(b->p, b->most_columns) / b->most_columns : 0;
 	double byte = b->most_bytes > 0 ? lk_shard_reduce_s(b->p, b->most_bytes) / b->most_bytes : 0;
 	for (int i = 0; i < COLUMN_PRICES; i++)
@@ -124,7 +124,7 @@ static void make_prices(bounder *b, counted what, longest limit) {
 
 /* ---- boxes ---- */
 
-static void price_box(const bounder *b, box *x) {
+static void price_box(const struct bounder *b, struct box *x) {
 	double columns = ceil(x->columns[0] / b->grain * (1 - 1e-12)) * b->grain; /* of one rank at least */
 	double work = 0, from = exchange_from(b, columns) + reduction_from(b, x->bytes[0]);
 	for (int i = 0; i < PRICES; i++) {
@@ -137,7 +137,7 @@ static void price_box(const bounder *b, box *x) {
 }
 
 /* Halves a box along the side that is longer, in the box's own measure. */
-static void halve(box *low, box *high) {
+static void halve(struct box *low, struct box *high) {
 	double columns = low->columns[1] - low->columns[0], bytes = low->bytes[1] - low->bytes[0];
 	bool along_bytes = bytes / fmax(low->bytes[1], 1e-9) > columns / fmax(low->columns[1], 1e-9);
 	double *side = along_bytes ? low->bytes : low->columns, *other = along_bytes ? high->bytes : high->columns;
@@ -146,8 +146,8 @@ static void halve(box *low, box *high) {
 }
 
 /* Without copies, with some, with copies alone. */
-static size_t first_boxes(bounder *b) {
-	const box firsts[] = {{{b->narrowest, b->most_columns}, {0, 0}, 0, 0, false},
+static size_t first_boxes(struct bounder *b) {
+	const struct box firsts[] = {{{b->narrowest, b->most_columns}, {0, 0}, 0, 0, false},
 	                      {{b->narrowest, b->most_columns}, {b->smallest, b->most_bytes}, 0, 0, false},
 	                      {{0, 0}, {b->smallest, b->most_bytes}, 0, 0, false}};
 	size_t from = b->most_columns > 0 ? 0 : 2, to = b->most_bytes > 0 ? 3 : 1, count = 0;
@@ -156,7 +156,7 @@ static size_t first_boxes(bounder *b) {
 }
 
 /* The box whose lookups, exchange and reduction take least. */
-static const box *least_box(bounder *b, counted what, longest limit) {
+static const struct box *least_box(struct bounder *b, struct counted what, struct longest limit) {
 	make_prices(b, what, limit);
 	for (size_t count = first_boxes(b), best;; count++) {
 		best = 0;
@@ -168,15 +168,15 @@ static const box *least_box(bounder *b, counted what, longest limit) {
 	}
 }
 
-static double least_of(bounder *b, counted what, longest limit) {
+static double least_of(struct bounder *b, struct counted what, struct longest limit) {
 	return least_box(b, what, limit)->least;
 }
 
 /* ---- the bound ---- */
 
-static bool begin(bounder *b, const lk_shard_ways *ways, lk_arena *arena) {
+static bool begin(struct bounder *b, const lk_shard_ways *ways, lk_arena *arena) {
 	b->narrowest = b->smallest = INFINITY, b->grain = lk_shard_grain(b->p);
-	b->tables = ways, b->boxes = LK_ARRAY(arena, box, BOXES);
+	b->tables = ways, b->boxes = LK_ARRAY(arena, struct box, BOXES);
 	if (!b->boxes || !ways) return false;
 	for (uint32_t t = 0; t < b->p->count; t++) {
 		double columns = 0, bytes = 0;
@@ -193,18 +193,18 @@ static bool begin(bounder *b, const lk_shard_ways *ways, lk_arena *arena) {
 }
 
 /* The least S that is not beaten by ways whose pieces leave room in S for the least of the other direction and exchange. */
-static double without_long_pieces(bounder *b, lk_shard_prices *out) {
-	const counted all = {true, true}, forward = {true, false}, backward = {false, true};
-	const longest any = {INFINITY, INFINITY};
+static double without_long_pieces(struct bounder *b, lk_shard_prices *out) {
+	const struct counted all = {true, true}, forward = {true, false}, backward = {false, true};
+	const struct longest any = {INFINITY, INFINITY};
 	double low = least_of(b, all, any), but_forward = least_of(b, backward, any), but_backward = least_of(b, forward, any);
-	double high = least_of(b, all, (longest){low - but_forward, low - but_backward});
+	double high = least_of(b, all, (struct longest){low - but_forward, low - but_backward});
 	for (int i = 0; i < HALVINGS && high > low * (1 + 1e-4); i++) {
 		double middle = (low + fmin(high, 4 * low)) / 2;
-		if (least_of(b, all, (longest){middle - but_forward, middle - but_backward}) > middle) low = middle;
+		if (least_of(b, all, (struct longest){middle - but_forward, middle - but_backward}) > middle) low = middle;
 		else high = middle;
 	}
-	const longest limit = {fmin(high, 4 * low) - but_forward, fmin(high, 4 * low) - but_backward};
-	const box *x = least_box(b, all, limit);
+	const struct longest limit = {fmin(high, 4 * low) - but_forward, fmin(high, 4 * low) - but_backward};
+	const struct box *x = least_box(b, all, limit);
 	*out = (lk_shard_prices){.column = b->column_price[x->price], .byte = b->byte_price[x->price], .columns = x->columns[1],
 	                         .bytes = x->bytes[1], .forward_s = limit.forward, .backward_s = limit.backward};
 	return low;
@@ -212,7 +212,7 @@ static double without_long_pieces(bounder *b, lk_shard_prices *out) {
 
 void lk_shard_price(const lk_shard_problem *p, const lk_shard_ways *ways, lk_shard_prices *out) {
 	lk_arena arena = LK_ARENA_INIT;
-	bounder b = {.p = p};
+	struct bounder b = {.p = p};
 	*out = (lk_shard_prices){.forward_s = INFINITY, .backward_s = INFINITY};
 	double least = p->count && begin(&b, ways, &arena) ? without_long_pieces(&b, out) : 0; /* no memory: a bound nevertheless */
 	out->bound_s = lk_shard_index_s(p) + p->dense_s + least + (least > 0 ? 2 : 0) * p->at.floor_s;

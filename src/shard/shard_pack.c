@@ -4,7 +4,7 @@
 
 #include "shard/shard.h"
 
-typedef struct packer {
+struct packer {
 	const lk_shard_problem *p;
 	lk_shard_piece **order;
 	size_t count;
@@ -12,7 +12,7 @@ typedef struct packer {
 	double device_left, host_left; /* that is not placed yet */
 	double device_room, host_room; /* on all ranks */
 	uint64_t nodes;
-} packer;
+};
 
 static int largest_first(const void *a, const void *b) {
 	const lk_shard_piece *x = *(lk_shard_piece *const *)a, *y = *(lk_shard_piece *const *)b;
@@ -21,11 +21,11 @@ static int largest_first(const void *a, const void *b) {
 	return x->table != y->table ? (x->table < y->table ? -1 : 1) : x->part - y->part;
 }
 
-static bool has_room(const packer *k, int r, const lk_shard_cost *c) {
+static bool has_room(const struct packer *k, int r, const lk_shard_cost *c) {
 	return k->device[r] + c->device_bytes <= k->p->capacity && k->host[r] + c->host_bytes <= k->p->host_capacity;
 }
 
-static void put(packer *k, int r, lk_shard_piece *piece, double sign) {
+static void put(struct packer *k, int r, lk_shard_piece *piece, double sign) {
 	const lk_shard_cost *c = &piece->cost;
 	k->device[r] += sign * c->device_bytes, k->host[r] += sign * c->host_bytes;
 	k->device_left -= sign * c->device_bytes, k->host_left -= sign * c->host_bytes;
@@ -33,13 +33,13 @@ static void put(packer *k, int r, lk_shard_piece *piece, double sign) {
 	piece->rank = sign > 0 ? r : -1;
 }
 
-static bool seen_alike(const packer *k, int r) {
+static bool seen_alike(const struct packer *k, int r) {
 	for (int q = 0; q < r; q++)
 		if (k->device[q] == k->device[r] && k->host[q] == k->host[r]) return true;
 	return false;
 }
 
-static bool best_fit(packer *k) {
+static bool best_fit(struct packer *k) {
 	for (size_t i = 0; i < k->count; i++) {
 		int best = -1;
 		for (int r = 0; r < k->p->ranks; r++)
@@ -50,7 +50,7 @@ static bool best_fit(packer *k) {
 	return true;
 }
 
-static bool every_way(packer *k, size_t at) {
+static bool every_way(struct packer *k, size_t at) {
 	if (at == k->count) return true;
 	if (k->device_left > k->device_room || k->host_left > k->host_room) return false;
 	for (int r = 0; r < k->p->ranks && k->nodes; r++) {
@@ -63,13 +63,13 @@ static bool every_way(packer *k, size_t at) {
 	return false;
 }
 
-static void clear(packer *k) {
+static void clear(struct packer *k) {
 	for (size_t i = 0; i < k->count; i++)
 		if (k->order[i]->rank >= 0) put(k, k->order[i]->rank, k->order[i], -1);
 }
 
 /* Copies are on every rank. */
-static void begin(packer *k, lk_shard_pieces *pieces) {
+static void begin(struct packer *k, lk_shard_pieces *pieces) {
 	for (size_t i = 0; i < pieces->count; i++) {
 		lk_shard_piece *piece = &pieces->at[i];
 		piece->rank = -1;
@@ -88,7 +88,7 @@ static void begin(packer *k, lk_shard_pieces *pieces) {
 lk_status lk_shard_pack(const lk_shard_problem *p, lk_shard_pieces *pieces, uint64_t nodes, bool *placed, lk_error *err) {
 	enum { DEEPEST = 4000 }; /* the search calls itself for each piece */
 	lk_arena arena = LK_ARENA_INIT;
-	packer k = {.p = p, .order = LK_ARRAY(&arena, lk_shard_piece *, pieces->count), .nodes = nodes,
+	struct packer k = {.p = p, .order = LK_ARRAY(&arena, lk_shard_piece *, pieces->count), .nodes = nodes,
 	            .device = LK_ARRAY(&arena, double, p->ranks), .host = LK_ARRAY(&arena, double, p->ranks)};
 	lk_status status = k.order && k.device && k.host ? LK_OK : lk_oom(err);
 	if (status == LK_OK) {

@@ -14,21 +14,21 @@
 enum { PRICED_BUDGET = 60000000, BYTES = 4, LENGTHS = 7, STEPS = 4 };
 
 /* Prices and what they are to lead to. */
-typedef struct choice {
+struct choice {
 	double column, byte;     /* byte: INFINITY for no copies */
 	double columns;          /* at most, of a rank on average */
 	double forward_s, backward_s; /* longest pieces */
-} choice;
+};
 
-typedef struct chooser {
+struct chooser {
 	const lk_shard_problem *p;
 	const lk_shard_ways *ways;
 	double forward, backward; /* longest pieces */
 	double byte;              /* price */
-} chooser;
+};
 
 /* The cheapest way of a table; if all have too long pieces, the one with the shortest. */
-static const lk_shard_way *cheapest(const chooser *c, uint32_t table, double column) {
+static const lk_shard_way *cheapest(const struct chooser *c, uint32_t table, double column) {
 	const lk_shard_ways *ways = &c->ways[table];
 	const lk_shard_way *best = NULL, *shortest = NULL;
 	double least = INFINITY, length = INFINITY;
@@ -42,7 +42,7 @@ static const lk_shard_way *cheapest(const chooser *c, uint32_t table, double col
 	return best ? best : shortest ? shortest : &ways->at[0];
 }
 
-static lk_shard_way sum_at(const chooser *c, double column, const lk_shard_way **out) {
+static lk_shard_way sum_at(const struct chooser *c, double column, const lk_shard_way **out) {
 	lk_shard_way sum = {.parts = 1};
 	for (uint32_t t = 0; t < c->p->count; t++) {
 		const lk_shard_way *w = cheapest(c, t, column);
@@ -53,9 +53,9 @@ static lk_shard_way sum_at(const chooser *c, double column, const lk_shard_way *
 }
 
 /* The way of each table, out[count]; what they sum up to. */
-static lk_shard_way choose(const lk_shard_problem *p, const lk_shard_ways *ways, const choice *x, const lk_shard_way **out) {
+static lk_shard_way choose(const lk_shard_problem *p, const lk_shard_ways *ways, const struct choice *x, const lk_shard_way **out) {
 	enum { DOUBLINGS = 20, HALVINGS = 14 };
-	chooser c = {p, ways, x->forward_s, x->backward_s, x->byte};
+	struct chooser c = {p, ways, x->forward_s, x->backward_s, x->byte};
 	double low = 0, high = x->column;
 	if (isinf(x->columns)) return sum_at(&c, high, out);
 	for (int i = 0; i < DOUBLINGS && sum_at(&c, high, NULL).columns > x->columns; i++) low = high, high *= 2;
@@ -68,14 +68,14 @@ static lk_shard_way choose(const lk_shard_problem *p, const lk_shard_ways *ways,
 
 /* ---- starts ---- */
 
-typedef struct variant {
-	choice x;
+struct variant {
+	struct choice x;
 	double even_s, likely_s; /* step if all ranks were even; and as they may become */
 	int order;
-} variant;
+};
 
 static int shortest_first(const void *a, const void *b) {
-	const variant *x = a, *y = b;
+	const struct variant *x = a, *y = b;
 	if (x->likely_s != y->likely_s) return x->likely_s < y->likely_s ? -1 : 1;
 	return x->order - y->order;
 }
@@ -93,7 +93,7 @@ static lk_status from_ways(searcher *s, const lk_shard_way *const *ways, size_t 
 }
 
 /* Ways at these prices; where the same ones were chosen before, none. */
-static void add_variant(searcher *s, const choice *x, double length, const lk_shard_way **ways, variant *all, int *count) {
+static void add_variant(searcher *s, const struct choice *x, double length, const lk_shard_way **ways, struct variant *all, int *count) {
 	static const double uneven = 0.03; /* of the lookups, about, if pieces are as long as the bound allows; less with length^4 */
 	const lk_shard_problem *p = s->p;
 	lk_shard_widths widths = {.grain = s->grain};
@@ -103,12 +103,12 @@ static void add_variant(searcher *s, const choice *x, double length, const lk_sh
 	double likely_s = lk_shard_even_step(p, &sum, lk_shard_even_columns(&widths, 2, p->ranks));
 	for (int i = 0; i < *count; i++)
 		if (all[i].even_s == step_s) return;
-	all[*count] = (variant){*x, step_s, likely_s + (sum.forward + sum.backward) * uneven * pow(length, 4), *count};
+	all[*count] = (struct variant){*x, step_s, likely_s + (sum.forward + sum.backward) * uneven * pow(length, 4), *count};
 	++*count;
 }
 
 /* With as many columns as the prices lead to; up to a step of the ranks' columns less and more, and steps that most pieces make. */
-static void add_variants(searcher *s, choice x, double length, const lk_shard_way **ways, variant *all, int *count) {
+static void add_variants(searcher *s, struct choice x, double length, const lk_shard_way **ways, struct variant *all, int *count) {
 	static const double steps[] = {-1, -0.5, 0, 0.5};
 	double near = ceil(choose(s->p, s->ways, &x, NULL).columns / s->grain * (1 - 1e-12)), coarse = 4 * floor(near / 4);
 	add_variant(s, &x, length, ways, all, count);
@@ -117,14 +117,14 @@ static void add_variants(searcher *s, choice x, double length, const lk_shard_wa
 	x.columns = (coarse + 4) * s->grain, add_variant(s, &x, length, ways, all, count);
 }
 
-static int all_variants(searcher *s, const lk_shard_way **ways, variant *all) {
+static int all_variants(searcher *s, const lk_shard_way **ways, struct variant *all) {
 	static const double bytes[BYTES] = {0.25, 1, 4, INFINITY}, lengths[LENGTHS] = {1, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2};
 	const lk_shard_prices *prices = &s->prices;
 	int count = 0;
 	for (int i = 0; i < BYTES; i++)
 		for (int k = 0; k < LENGTHS; k++) {
 			double byte = isinf(bytes[i]) ? INFINITY : prices->byte * bytes[i];
-			add_variants(s, (choice){prices->column, byte, INFINITY, prices->forward_s * lengths[k], prices->backward_s * lengths[k]},
+			add_variants(s, (struct choice){prices->column, byte, INFINITY, prices->forward_s * lengths[k], prices->backward_s * lengths[k]},
 			             lengths[k], ways, all, &count);
 		}
 	qsort(all, (size_t)count, sizeof *all, shortest_first);
@@ -134,7 +134,7 @@ static int all_variants(searcher *s, const lk_shard_way **ways, variant *all) {
 lk_status lk_shard_from_prices(searcher *s, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	const lk_shard_way **ways = LK_ARRAY(&arena, const lk_shard_way *, s->p->count);
-	variant *all = LK_ARRAY(&arena, variant, BYTES * LENGTHS * (STEPS + 3));
+	struct variant *all = LK_ARRAY(&arena, struct variant, BYTES * LENGTHS * (STEPS + 3));
 	size_t budget = PRICED_BUDGET;
 	lk_status status = ways && all ? LK_OK : lk_oom(err);
 	int count = status == LK_OK ? all_variants(s, ways, all) : 0;

@@ -76,25 +76,25 @@ static lk_status split_waited(searcher *s, lk_shard_pieces *pieces, size_t at, d
 
 /* ---- small pieces, to fill ranks up evenly ---- */
 
-typedef struct filler {
+struct filler {
 	double price;            /* what splitting the table finest adds */
 	uint32_t table;
-} filler;
+};
 
 static int cheapest_first(const void *a, const void *b) {
-	const filler *x = a, *y = b;
+	const struct filler *x = a, *y = b;
 	if (x->price != y->price) return x->price < y->price ? -1 : 1;
 	return x->table < y->table ? -1 : x->table > y->table;
 }
 
-static size_t find_fillers(const lk_shard_problem *p, const lk_shard_pieces *pieces, filler *out) {
+static size_t find_fillers(const lk_shard_problem *p, const lk_shard_pieces *pieces, struct filler *out) {
 	size_t count = 0;
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
 		int most = lk_shard_most_parts(p, piece->table, LK_SHARD_COLUMN);
 		if (piece->parts > 1 || piece->kind == LK_SHARD_DATA || piece->host || most < 2) continue;
 		lk_shard_piece part = lk_shard_piece_of(p, piece->table, LK_SHARD_COLUMN, 0, most, false);
-		out[count++] = (filler){most * lk_shard_work(&part) - lk_shard_work(piece), piece->table};
+		out[count++] = (struct filler){most * lk_shard_work(&part) - lk_shard_work(piece), piece->table};
 	}
 	qsort(out, count, sizeof *out, cheapest_first);
 	return count;
@@ -111,7 +111,7 @@ lk_status lk_shard_fill_up(searcher *s, size_t wanted, lk_error *err) {
 	const lk_shard_problem *p = s->p;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_pieces trial = {0};
-	filler *order = LK_ARRAY(&arena, filler, s->best.count);
+	struct filler *order = LK_ARRAY(&arena, struct filler, s->best.count);
 	bool placed = false;
 	double seconds = INFINITY;
 	lk_status status = order ? lk_shard_copy(&trial, &s->best, err) : lk_oom(err);

@@ -20,25 +20,25 @@ static const char *const columns[COLUMNS] = {"name", "rows", "dim", "pooling", "
 
 const char *const lk_shard_kind_names[LK_SHARD_KINDS + 1] = {"table", "column", "row", "data", NULL};
 
-typedef struct reader {
+struct reader {
 	lk_arena *arena;
 	const lk_csv *csv;
 	int at[COLUMNS];
 	double batch;
 	lk_shard_tables *out;
-} reader;
+};
 
-static const char *field(const reader *r, int column) {
+static const char *field(const struct reader *r, int column) {
 	return lk_csv_field(r->csv, r->at[column]);
 }
 
 /* "file:line, column dim" */
-static const char *place(const reader *r, int column, char out[192]) {
+static const char *place(const struct reader *r, int column, char out[192]) {
 	snprintf(out, 192, "%.150s, column %s", lk_csv_where(r->csv), columns[column]);
 	return out;
 }
 
-static lk_status number(const reader *r, int column, double low, double high, double otherwise, double *out, lk_error *err) {
+static lk_status number(const struct reader *r, int column, double low, double high, double otherwise, double *out, lk_error *err) {
 	char where[192];
 	const char *text = field(r, column);
 	*out = otherwise;
@@ -46,7 +46,7 @@ static lk_status number(const reader *r, int column, double low, double high, do
 	return lk_parse_count(text, low, high, out, place(r, column, where), err);
 }
 
-static lk_status whole(const reader *r, int column, double low, double high, double otherwise, double *out, lk_error *err) {
+static lk_status whole(const struct reader *r, int column, double low, double high, double otherwise, double *out, lk_error *err) {
 	char where[192];
 	LK_TRY(number(r, column, low, high, otherwise, out, err));
 	if (*out == floor(*out)) return LK_OK;
@@ -54,7 +54,7 @@ static lk_status whole(const reader *r, int column, double low, double high, dou
 	return lk_hint(err, "give one from %.0f to %.0f", low, high);
 }
 
-static lk_status read_kinds(const reader *r, unsigned *out, lk_error *err) {
+static lk_status read_kinds(const struct reader *r, unsigned *out, lk_error *err) {
 	char where[192], text[64], *next = text, *word;
 	*out = (1u << LK_SHARD_KINDS) - 1;
 	if (!*field(r, KINDS)) return LK_OK;
@@ -71,7 +71,7 @@ static lk_status read_kinds(const reader *r, unsigned *out, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status read_reuse(const reader *r, double bins[LK_REUSE_BINS], lk_error *err) {
+static lk_status read_reuse(const struct reader *r, double bins[LK_REUSE_BINS], lk_error *err) {
 	char where[192], text[512], *next = text, *word;
 	double sum = 0;
 	int count = 0;
@@ -89,7 +89,7 @@ static lk_status read_reuse(const reader *r, double bins[LK_REUSE_BINS], lk_erro
 	return lk_hint(err, "give 17 with the sum 1: rows looked up once, twice, up to 4, 8, ... over 32768 times");
 }
 
-static lk_status read_locality(const reader *r, lk_shard_table *t, lk_error *err) {
+static lk_status read_locality(const struct reader *r, lk_shard_table *t, lk_error *err) {
 	double skew, bins[LK_REUSE_BINS] = {0}, lookups = r->batch * t->pooling;
 	char where[192];
 	lk_locality *locality = LK_NEW(r->arena, lk_locality);
@@ -108,7 +108,7 @@ static lk_status read_locality(const reader *r, lk_shard_table *t, lk_error *err
 }
 
 /* A product that no machine has is a slip; the sum over all is checked against memory later. */
-static lk_status check_size(const reader *r, const lk_shard_table *t, lk_error *err) {
+static lk_status check_size(const struct reader *r, const lk_shard_table *t, lk_error *err) {
 	char where[192];
 	if (t->rows * t->dim <= 1e15) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, place(r, ROWS, where), "%.4g rows of %.0f columns are %.3g numbers in one table", t->rows,
@@ -116,7 +116,7 @@ static lk_status check_size(const reader *r, const lk_shard_table *t, lk_error *
 	return lk_hint(err, "give fewer rows or columns: at most 1e15 numbers");
 }
 
-static lk_status add(const reader *r, const lk_shard_table *table, double count, lk_error *err) {
+static lk_status add(const struct reader *r, const lk_shard_table *table, double count, lk_error *err) {
 	if ((double)r->out->count + count > TABLES) {
 		lk_fail(err, LK_ERR_INPUT, lk_csv_where(r->csv), "more than %d tables", TABLES);
 		return lk_hint(err, "give fewer rows, or smaller counts");
@@ -131,7 +131,7 @@ static lk_status add(const reader *r, const lk_shard_table *table, double count,
 	return LK_OK;
 }
 
-static lk_status read_row(const reader *r, lk_error *err) {
+static lk_status read_row(const struct reader *r, lk_error *err) {
 	lk_shard_table t = {.name = field(r, NAME)};
 	double count;
 	char where[192];
@@ -167,7 +167,7 @@ static lk_status check_names(const lk_shard_tables *tables, lk_error *err) {
 	return status;
 }
 
-static lk_status read_rows(reader *r, lk_csv *csv, const char *file, lk_error *err) {
+static lk_status read_rows(struct reader *r, lk_csv *csv, const char *file, lk_error *err) {
 	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "list of embedding tables", r->at, err));
 	for (bool more;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));
@@ -182,7 +182,7 @@ static lk_status read_rows(reader *r, lk_csv *csv, const char *file, lk_error *e
 lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_shard_tables *out, lk_error *err) {
 	lk_csv *csv;
 	LK_TRY(lk_csv_open(in, &csv, err));
-	reader r = {.arena = arena, .csv = csv, .batch = batch, .out = out};
+	struct reader r = {.arena = arena, .csv = csv, .batch = batch, .out = out};
 	lk_status status = read_rows(&r, csv, lk_stream_name(in), err);
 	lk_csv_close(csv);
 	return status;

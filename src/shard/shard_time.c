@@ -101,32 +101,32 @@ bool lk_shard_fits(const lk_shard_problem *p, const lk_shard_load *load) {
 
 /* ---- the step graph ---- */
 
-typedef struct builder {
+struct builder {
 	lk_graph *graph;
 	const lk_shard_problem *p;
 	LK_VEC(double) seconds;  /* of each operation */
 	uint32_t team;
 	bool failed;
-} builder;
+};
 
-static void put(builder *b, lk_op op, double seconds) {
+static void put(struct builder *b, lk_op op, double seconds) {
 	lk_graph_add(b->graph, &op);
 	if (lk_push(&b->seconds)) *lk_last(&b->seconds) = seconds;
 	else b->failed = true;
 }
 
-static void communicate(builder *b, const char *name, lk_op_kind kind, lk_phase phase, double seconds) {
+static void communicate(struct builder *b, const char *name, lk_op_kind kind, lk_phase phase, double seconds) {
 	if (b->p->ranks < 2) return;
 	put(b, (lk_op){.kind = (uint8_t)kind, .stream = LK_STREAM_EP, .phase = (uint8_t)phase, .group = LK_GROUP_TEAM, .name = name,
 	               .join = LK_JOIN(LK_STREAM_COMPUTE), .channel = (int32_t)b->team}, seconds);
 }
 
-static void compute(builder *b, const char *name, lk_op_kind kind, lk_phase phase, double seconds) {
+static void compute(struct builder *b, const char *name, lk_op_kind kind, lk_phase phase, double seconds) {
 	put(b, (lk_op){.kind = (uint8_t)kind, .stream = LK_STREAM_COMPUTE, .phase = (uint8_t)phase, .name = name,
 	               .join = LK_JOIN(LK_STREAM_EP)}, seconds);
 }
 
-static void step_of_rank(builder *b, const lk_shard_load *load, int rank) {
+static void step_of_rank(struct builder *b, const lk_shard_load *load, int rank) {
 	const lk_shard_cost *c = &load->rank[rank];
 	communicate(b, "indices", LK_OP_ALLTOALL, LK_PHASE_FORWARD, load->index_s);
 	compute(b, "lookups", LK_OP_EMBEDDING, LK_PHASE_FORWARD, c->forward_s);
@@ -137,7 +137,7 @@ static void step_of_rank(builder *b, const lk_shard_load *load, int rank) {
 	if (load->reduce_s > 0) communicate(b, "gradients of copies", LK_OP_ALLREDUCE, LK_PHASE_BACKWARD, load->reduce_s);
 }
 
-static lk_status build_programs(builder *b, const lk_shard_load *load, lk_error *err) {
+static lk_status build_programs(struct builder *b, const lk_shard_load *load, lk_error *err) {
 	uint32_t n = (uint32_t)b->p->ranks;
 	uint32_t *all = LK_ARRAY(b->p->arena, uint32_t, n);
 	if (!all) return lk_oom(err);
@@ -156,7 +156,7 @@ static lk_status build_programs(builder *b, const lk_shard_load *load, lk_error 
 	return b->failed ? lk_oom(err) : LK_OK;
 }
 
-static lk_status price(lk_arena *arena, const builder *b, lk_costs *costs, lk_error *err) {
+static lk_status price(lk_arena *arena, const struct builder *b, lk_costs *costs, lk_error *err) {
 	*costs = (lk_costs){.variants = 1, .ops = b->graph->ops.count, .at = LK_ARRAY(arena, lk_cost, b->graph->ops.count)};
 	if (!costs->at) return lk_oom(err);
 	for (uint32_t i = 0; i < costs->ops; i++) {
@@ -168,7 +168,7 @@ static lk_status price(lk_arena *arena, const builder *b, lk_costs *costs, lk_er
 
 lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *p, const lk_shard_load *load, lk_graph **graph,
                          lk_costs *costs, lk_error *err) {
-	builder b = {.graph = lk_graph_new(), .p = p};
+	struct builder b = {.graph = lk_graph_new(), .p = p};
 	if (!b.graph) return lk_oom(err);
 	b.graph->ranks = (lk_ranks){.world = (uint32_t)p->ranks, .stages = (uint32_t)p->ranks, .chains = 1};
 	for (int g = 0; g < LK_GROUPS; g++) b.graph->ranks.group[g].size = b.graph->ranks.group[g].stride = 1;

@@ -11,7 +11,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 
-typedef struct stalls_work {
+struct stalls_work {
 	lk_stalls_answer result; /* first: the result is the work */
 	const lk_stalls_request *request;
 	lk_arena arena;
@@ -27,11 +27,11 @@ typedef struct stalls_work {
 	LK_VEC(const char *) notes;
 	LK_VEC(lk_stalls_change) changes;
 	lk_error *err;
-} stalls_work;
+};
 
 /* ---- texts ---- */
 
-static LK_PRINTF(2, 3) lk_status note(stalls_work *w, const char *fmt, ...) {
+static LK_PRINTF(2, 3) lk_status note(struct stalls_work *w, const char *fmt, ...) {
 	char text[600];
 	va_list args;
 	va_start(args, fmt);
@@ -42,7 +42,7 @@ static LK_PRINTF(2, 3) lk_status note(stalls_work *w, const char *fmt, ...) {
 	return *lk_last(&w->notes) ? LK_OK : lk_oom(w->err);
 }
 
-static LK_PRINTF(2, 3) void say(stalls_work *w, const char *fmt, ...) {
+static LK_PRINTF(2, 3) void say(struct stalls_work *w, const char *fmt, ...) {
 	char text[300];
 	va_list args;
 	va_start(args, fmt);
@@ -51,7 +51,7 @@ static LK_PRINTF(2, 3) void say(stalls_work *w, const char *fmt, ...) {
 	if (w->request->say) w->request->say(text, w->request->context);
 }
 
-static LK_PRINTF(2, 3) lk_status give_up(stalls_work *w, const char *fmt, ...) {
+static LK_PRINTF(2, 3) lk_status give_up(struct stalls_work *w, const char *fmt, ...) {
 	char text[400];
 	va_list args;
 	va_start(args, fmt);
@@ -63,13 +63,13 @@ static LK_PRINTF(2, 3) lk_status give_up(stalls_work *w, const char *fmt, ...) {
 
 /* ---- which configurations ---- */
 
-static lk_status leave_out(stalls_work *w, int c, const char *why) {
+static lk_status leave_out(struct stalls_work *w, int c, const char *why) {
 	w->wanted[c] = false;
 	w->result.rows[c].note = why;
 	return LK_OK;
 }
 
-static lk_status read_names(stalls_work *w) {
+static lk_status read_names(struct stalls_work *w) {
 	const char *at = w->request->configurations;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
 		w->wanted[c] = !at;
@@ -93,7 +93,7 @@ static lk_status read_names(stalls_work *w) {
 	return LK_OK;
 }
 
-static lk_status choose(stalls_work *w) {
+static lk_status choose(struct stalls_work *w) {
 	const lk_stalls_seen *s = &w->first.seen;
 	bool ranks = s->ranks > 1;
 	if (w->wanted[LK_STALLS_ONE] && !ranks) leave_out(w, LK_STALLS_ONE, "there is one process only");
@@ -111,7 +111,7 @@ static lk_status choose(stalls_work *w) {
 
 /* ---- the plan ---- */
 
-static const char *list_of(stalls_work *w, int *count) {
+static const char *list_of(struct stalls_work *w, int *count) {
 	char text[80] = "";
 	*count = 0;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
@@ -123,7 +123,7 @@ static const char *list_of(stalls_work *w, int *count) {
 	return lk_arena_strdup(&w->arena, text);
 }
 
-static lk_status agree(stalls_work *w, bool *yes) {
+static lk_status agree(struct stalls_work *w, bool *yes) {
 	lk_stalls_plan plan = {.repeats = w->request->repeats, .status = w->first.status, .scratch = w->runner.folder};
 	lk_stalls_files written = {0};
 	int each;
@@ -148,7 +148,7 @@ static void take_comm(lk_stalls_times *t, const lk_stalls_comm *c) {
 }
 
 /* Times in calls of communication; where they cannot be told (recordings without ranks) they stay NAN. */
-static lk_status see_comm(stalls_work *w, const char *folder, lk_stalls_times *t, lk_stalls_comm *out) {
+static lk_status see_comm(struct stalls_work *w, const char *folder, lk_stalls_times *t, lk_stalls_comm *out) {
 	lk_error ignored = {0};
 	const lk_stalls_request *q = w->request;
 	*out = (lk_stalls_comm){0};
@@ -164,7 +164,7 @@ static bool was_interrupted(int status) {
 }
 
 /* Why a run does not count; NULL: it does. */
-static const char *fault_of(stalls_work *w, lk_stalls_configuration c, const lk_stalls_run *run) {
+static const char *fault_of(struct stalls_work *w, lk_stalls_configuration c, const lk_stalls_run *run) {
 	lk_arena *a = &w->arena;
 	double bytes = w->first.seen.loader.bytes, own = run->seen.loader.bytes;
 	if (run->late) return "it took too long (--time-limit)";
@@ -183,7 +183,7 @@ static const char *fault_of(stalls_work *w, lk_stalls_configuration c, const lk_
 	return NULL;
 }
 
-static lk_status run_one(stalls_work *w, lk_stalls_configuration c, int round) {
+static lk_status run_one(struct stalls_work *w, lk_stalls_configuration c, int round) {
 	lk_stalls_run run;
 	lk_stalls_comm comm;
 	lk_stalls_times *t = &w->rounds.at[c][round];
@@ -205,7 +205,7 @@ static lk_status run_one(stalls_work *w, lk_stalls_configuration c, int round) {
 	return LK_OK;
 }
 
-static lk_status run_rounds(stalls_work *w) {
+static lk_status run_rounds(struct stalls_work *w) {
 	w->rounds.count = w->request->repeats;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		for (int i = 0; i < w->rounds.count; i++) w->rounds.at[c][i].step = NAN;
@@ -222,13 +222,13 @@ static lk_status run_rounds(stalls_work *w) {
 
 static double or_0(double x) { return isnan(x) ? 0 : x; }
 
-static double rank_busy(const stalls_work *w) {
+static double rank_busy(const struct stalls_work *w) {
 	double ranks = ceil((double)w->result.ranks / fmax(1, w->result.hosts)), cores = lk_cores();
 	return w->busy_seen && w->result.hosts == 1 ? fmax(ranks, fmin(w->busy, fmax(cores, ranks))) : ranks;
 }
 
 /* A loader that the step waits for: its times add up. */
-static void model_blocking(const stalls_work *w, const lk_stalls_seen *hot, lk_stalls_model *m) {
+static void model_blocking(const struct stalls_work *w, const lk_stalls_seen *hot, lk_stalls_model *m) {
 	const lk_stalls_part *p = w->result.parts;
 	double reading = hot->times.reading;
 	m->workers = 1;
@@ -238,7 +238,7 @@ static void model_blocking(const stalls_work *w, const lk_stalls_seen *hot, lk_s
 }
 
 /* One beside it: rates of those that the step was seen to hang on, limits of the others from the loader's own threads. */
-static void model_pipelined(const stalls_work *w, const lk_stalls_seen *hot, lk_stalls_model *m) {
+static void model_pipelined(const struct stalls_work *w, const lk_stalls_seen *hot, lk_stalls_model *m) {
 	const lk_stalls_part *p = w->result.parts;
 	const lk_stalls_loader *l = &hot->loader;
 	double warm = w->result.step_s - or_0(p[LK_STALL_FETCH].seconds);
@@ -247,7 +247,7 @@ static void model_pipelined(const stalls_work *w, const lk_stalls_seen *hot, lk_
 	m->memory = m->bytes > 0 && l->busy > 0 ? m->bytes * m->workers / l->busy : 1e15;
 }
 
-static lk_stalls_model model_of(const stalls_work *w) {
+static lk_stalls_model model_of(const struct stalls_work *w) {
 	const lk_stalls_answer *x = &w->result;
 	const lk_stalls_part *p = x->parts;
 	const lk_stalls_seen *hot = x->rows[LK_STALLS_HOT].runs ? &w->last[LK_STALLS_HOT].seen : &w->first.seen;
@@ -266,7 +266,7 @@ static lk_stalls_model model_of(const stalls_work *w) {
 	return m;
 }
 
-static lk_status fill_rates(stalls_work *w, const lk_stalls_model *m) {
+static lk_status fill_rates(struct stalls_work *w, const lk_stalls_model *m) {
 	lk_stalls_rates *r = &w->result.rates;
 	double compute = lk_stalls_compute_s(m), preparation = m->preparation / m->workers, device = lk_stalls_device_s(m);
 	double fetch = m->pipelined ? device : lk_stalls_fetch_s(m);
@@ -282,7 +282,7 @@ static lk_status fill_rates(stalls_work *w, const lk_stalls_model *m) {
 	return LK_OK;
 }
 
-static lk_status add_change(stalls_work *w, const lk_stalls_model *now, double now_s, const char *line) {
+static lk_status add_change(struct stalls_work *w, const lk_stalls_model *now, double now_s, const char *line) {
 	lk_stalls_machine machine;
 	char name[160];
 	LK_TRY(lk_stalls_machine_of(line, &machine, name, w->err));
@@ -302,7 +302,7 @@ static lk_status add_change(stalls_work *w, const lk_stalls_model *now, double n
 	return LK_OK;
 }
 
-static lk_status usual_changes(stalls_work *w, const lk_stalls_model *m, double now_s) {
+static lk_status usual_changes(struct stalls_work *w, const lk_stalls_model *m, double now_s) {
 	char half[32], twice[32];
 	snprintf(half, sizeof half, "cores=%g", fmax(1, floor(m->cores / 2)));
 	snprintf(twice, sizeof twice, "cores=%g", 2 * m->cores);
@@ -315,7 +315,7 @@ static lk_status usual_changes(stalls_work *w, const lk_stalls_model *m, double 
 	return w->result.hosts > 1 ? add_change(w, m, now_s, "network=10") : LK_OK;
 }
 
-static lk_status predict(stalls_work *w) {
+static lk_status predict(struct stalls_work *w) {
 	lk_stalls_model m = model_of(w);
 	double now_s;
 	LK_TRY(fill_rates(w, &m));
@@ -327,7 +327,7 @@ static lk_status predict(stalls_work *w) {
 	return LK_OK;
 }
 
-static lk_status fit_buckets(stalls_work *w, const lk_stalls_comm *comm) {
+static lk_status fit_buckets(struct stalls_work *w, const lk_stalls_comm *comm) {
 	lk_stalls_buckets *b = &w->result.buckets;
 	const lk_stalls_part *p = w->result.parts;
 	b->group = lk_arena_strdup(&w->arena, comm->group);
@@ -346,7 +346,7 @@ static bool contradict(const lk_stalls_answer *x) {
 	return sum > 1.02 * x->step_s;
 }
 
-static lk_status add_notes(stalls_work *w) {
+static lk_status add_notes(struct stalls_work *w) {
 	const lk_stalls_answer *x = &w->result;
 	if (contradict(x))
 		LK_TRY(note(w, "the runs contradict one another, so that the parts are more than the step: other programs were at "
@@ -377,7 +377,7 @@ static lk_status add_notes(stalls_work *w) {
 	return LK_OK;
 }
 
-static lk_status answer(stalls_work *w) {
+static lk_status answer(struct stalls_work *w) {
 	lk_stalls_answer *x = &w->result;
 	x->ranks = w->first.seen.ranks;
 	x->hosts = w->first_comm.hosts > 0 ? w->first_comm.hosts : 1;
@@ -389,7 +389,7 @@ static lk_status answer(stalls_work *w) {
 	return add_notes(w);
 }
 
-static lk_status reproduce(stalls_work *w) {
+static lk_status reproduce(struct stalls_work *w) {
 	static const char *const but[] = {"yes", "out", "output", "table", "file", "timeline", "folded", "html", NULL};
 	lk_stalls_request usual;
 	lk_stalls_defaults(&usual);
@@ -401,14 +401,14 @@ static lk_status reproduce(stalls_work *w) {
 
 /* ---- the question ---- */
 
-static lk_status look_at_first(stalls_work *w, const char *folder) {
+static lk_status look_at_first(struct stalls_work *w, const char *folder) {
 	w->result.steps = w->first.seen.steps;
 	w->result.shown = folder;
 	LK_TRY(see_comm(w, folder, &w->first.seen.times, &w->first_comm));
 	return reproduce(w);
 }
 
-static lk_status of_recording(stalls_work *w) {
+static lk_status of_recording(struct stalls_work *w) {
 	const lk_stalls_request *q = w->request;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) leave_out(w, c, "nothing is run: a recording was given");
 	LK_TRY(lk_stalls_see(q->recording, q->warmup, q->steps, &w->first.seen, NULL, w->err));
@@ -420,7 +420,7 @@ static lk_status of_recording(stalls_work *w) {
 	return answer(w);
 }
 
-static lk_status of_command(stalls_work *w) {
+static lk_status of_command(struct stalls_work *w) {
 	bool yes = false;
 	LK_TRY(read_names(w));
 	LK_TRY(lk_stalls_runner_open(w->request, &w->arena, &w->runner, w->err));
@@ -460,7 +460,7 @@ static lk_status check(const lk_stalls_request *q, lk_error *err) {
 
 lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk_error *err) {
 	LK_TRY(check(request, err));
-	stalls_work *w = calloc(1, sizeof *w);
+	struct stalls_work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
 	w->request = request, w->err = err, w->disk_rate = NAN;
 	w->result = (lk_stalls_answer){.reason = "", .kept = "", .base = "first", .memory_owner = w, .step_s = NAN, .first_s = NAN};
@@ -475,7 +475,7 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 
 void lk_stalls_free(lk_stalls_answer *answer) {
 	if (!answer) return;
-	stalls_work *w = answer->memory_owner;
+	struct stalls_work *w = answer->memory_owner;
 	lk_stalls_runner_close(&w->runner);
 	lk_vec_free(&w->first_comm.sizes);
 	lk_vec_free(&w->notes);

@@ -14,12 +14,12 @@
 
 enum { MOST_SIZES = 4096 };
 
-typedef struct line {
+struct line {
 	double per_call, per_byte;
-} line;
+};
 
 /* Least squares of seconds = a + b * bytes with weights 1 / seconds^2, calls as often as they are made. */
-static line fit(const lk_stalls_size *s, int count) {
+static struct line fit(const lk_stalls_size *s, int count) {
 	double w = 0, x = 0, y = 0, xx = 0, xy = 0;
 	for (int i = 0; i < count; i++) {
 		double weight = s[i].calls / (s[i].seconds * s[i].seconds);
@@ -27,15 +27,15 @@ static line fit(const lk_stalls_size *s, int count) {
 		xx += weight * s[i].bytes * s[i].bytes, xy += weight * s[i].bytes * s[i].seconds;
 	}
 	double det = w * xx - x * x;
-	line l = {w > 0 ? y / w : 0, xx > 0 ? xy / xx : 0};
-	if (det <= 1e-12 * w * xx) return (line){0, l.per_byte};
+	struct line l = {w > 0 ? y / w : 0, xx > 0 ? xy / xx : 0};
+	if (det <= 1e-12 * w * xx) return (struct line){0, l.per_byte};
 	double a = (y * xx - x * xy) / det, b = (w * xy - x * y) / det;
-	if (a < 0) return (line){0, l.per_byte};
-	if (b < 0) return (line){l.per_call, 0};
-	return (line){a, b};
+	if (a < 0) return (struct line){0, l.per_byte};
+	if (b < 0) return (struct line){l.per_call, 0};
+	return (struct line){a, b};
 }
 
-static double error_of(const lk_stalls_size *s, int count, line l, double *room) {
+static double error_of(const lk_stalls_size *s, int count, struct line l, double *room) {
 	for (int i = 0; i < count; i++)
 		room[i] = fabs(l.per_call + l.per_byte * s[i].bytes - s[i].seconds) / s[i].seconds;
 	return lk_median(room, (size_t)count);
@@ -66,7 +66,7 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double expose
 	out->sizes = n;
 	out->note = n == 0 ? "no call's transfer was seen" : n == 1 ? "all calls have one size: calls cannot be told from bytes" : "";
 	if (n < 2) return true;
-	line l = fit(used, n);
+	struct line l = fit(used, n);
 	out->per_call_s = l.per_call, out->per_byte_s = l.per_byte;
 	out->error = error_of(used, n, l, room);
 	out->rest_s = fmax(0, exposed_s - l.per_call * out->calls - l.per_byte * out->bytes);

@@ -18,19 +18,19 @@
 enum { PLACES = 16, CACHESTAT = 451, WARM_BYTES = 1 << 20 };
 
 /* linux/mman.h has them from 6.5 on. */
-typedef struct cache_range {
+struct cache_range {
 	uint64_t from, length;
-} cache_range;
-typedef struct cache_count {
+};
+struct cache_count {
 	uint64_t cached, dirty, writeback, evicted, recently_evicted;
-} cache_count;
+};
 
 static double page_bytes(void) { return (double)sysconf(_SC_PAGESIZE); }
 
 /* Pages of the file in memory by the kernel's count; NAN where it does not tell. */
 static double counted(int fd, double bytes) {
-	cache_range range = {0, (uint64_t)bytes};
-	cache_count count = {0};
+	struct cache_range range = {0, (uint64_t)bytes};
+	struct cache_count count = {0};
 	if (syscall(CACHESTAT, fd, &range, &count, 0) != 0) return NAN;
 	return fmin(1, (double)count.cached / ceil(bytes / page_bytes()));
 }
@@ -50,10 +50,10 @@ static double tried(int fd, double bytes) {
 	return places ? (double)there / places : NAN;
 }
 
-typedef struct looker {
+struct looker {
 	double seen, resident;   /* bytes that were looked at; of them in memory */
 	lk_cache_state *out;
-} looker;
+};
 
 static int open_file(const char *path, double *bytes, lk_cache_state *out) {
 	struct stat info;
@@ -67,7 +67,7 @@ static int open_file(const char *path, double *bytes, lk_cache_state *out) {
 	return -1;
 }
 
-static void look_at(looker *l, int fd, double bytes) {
+static void look_at(struct looker *l, int fd, double bytes) {
 	double share = bytes > 0 ? counted(fd, bytes) : NAN;
 	if (isnan(share) && bytes > 0) share = tried(fd, bytes);
 	l->out->files++;
@@ -96,7 +96,7 @@ static void warm(int fd, double bytes) {
 
 /* All files are dealt with before the first is looked at: looking reads a little. */
 static void with_all(const char *const *paths, size_t count, deed *act, lk_cache_state *out) {
-	looker l = {.out = out};
+	struct looker l = {.out = out};
 	double bytes;
 	*out = (lk_cache_state){.resident = NAN, .rate = NAN};
 	for (size_t i = 0; act && i < count; i++) {

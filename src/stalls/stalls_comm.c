@@ -17,7 +17,7 @@
 #include "step/traced.h"
 #include "base/stats.h"
 
-typedef struct sorter {
+struct sorter {
 	lk_traces *traces;
 	lk_stalls_comm *out;
 	uint32_t *host;          /* [captures] */
@@ -26,11 +26,11 @@ typedef struct sorter {
 	int steps;
 	char window[48];
 	LK_VEC(lk_stalls_size) calls; /* one by one */
-} sorter;
+};
 
 /* ---- hosts ---- */
 
-static lk_status host_of(sorter *s, uint32_t i, lk_intern *names, lk_error *err) {
+static lk_status host_of(struct sorter *s, uint32_t i, lk_intern *names, lk_error *err) {
 	lk_recording recording;
 	LK_TRY(lk_recording_open(s->traces->capture[i]->path, &recording, err));
 	s->host[i] = lk_intern_id(names, recording.head.host);
@@ -40,7 +40,7 @@ static lk_status host_of(sorter *s, uint32_t i, lk_intern *names, lk_error *err)
 }
 
 /* Captures of a host keep the distance of their clocks to the host's first one. */
-static void keep_host_clock(sorter *s, uint32_t i) {
+static void keep_host_clock(struct sorter *s, uint32_t i) {
 	lk_traces *t = s->traces;
 	for (uint32_t k = 0; k < i; k++) {
 		if (s->host[k] != s->host[i]) continue;
@@ -50,7 +50,7 @@ static void keep_host_clock(sorter *s, uint32_t i) {
 	}
 }
 
-static lk_status find_hosts(sorter *s, lk_error *err) {
+static lk_status find_hosts(struct sorter *s, lk_error *err) {
 	lk_intern *names = lk_intern_new();
 	lk_status status = names && s->host && s->clock ? LK_OK : lk_oom(err);
 	for (uint32_t i = 0; status == LK_OK && i < s->traces->count; i++) {
@@ -62,7 +62,7 @@ static lk_status find_hosts(sorter *s, lk_error *err) {
 	return status;
 }
 
-static bool across_hosts(const sorter *s, const lk_run_group *g) {
+static bool across_hosts(const struct sorter *s, const lk_run_group *g) {
 	for (uint32_t i = 1; i < g->count; i++)
 		if (s->host[g->captures[i]] != s->host[g->captures[0]]) return true;
 	return false;
@@ -71,7 +71,7 @@ static bool across_hosts(const sorter *s, const lk_run_group *g) {
 /* ---- what shows ---- */
 
 /* By event of a capture: the call of communication that was over before, LK_NONE where there is none or it was not over. */
-static lk_status find_before(sorter *s, const lk_explain_work *w, lk_error *err) {
+static lk_status find_before(struct sorter *s, const lk_explain_work *w, lk_error *err) {
 	for (uint32_t r = 0; r < w->count; r++) {
 		const lk_rank_work *rank = &w->rank[r];
 		uint32_t *before = s->before[r] = malloc(((size_t)rank->c->count + 1) * sizeof *before);
@@ -86,7 +86,7 @@ static lk_status find_before(sorter *s, const lk_explain_work *w, lk_error *err)
 }
 
 /* Own code of a member since the call before; *match is that call's. */
-static int64_t since(const sorter *s, const lk_match_member *m, const lk_match **match) {
+static int64_t since(const struct sorter *s, const lk_match_member *m, const lk_match **match) {
 	const lk_capture *c = s->traces->capture[m->capture];
 	uint32_t last = s->before[m->capture][m->event];
 	*match = last == LK_NONE ? NULL : lk_traces_match(s->traces, m->capture, last);
@@ -94,7 +94,7 @@ static int64_t since(const sorter *s, const lk_match_member *m, const lk_match *
 }
 
 /* Nanoseconds that a rank waits for others, as much as shows. */
-static int64_t waiting_of(const sorter *s, const lk_rank_comm *comm, uint32_t capture, const lk_match *m) {
+static int64_t waiting_of(const struct sorter *s, const lk_rank_comm *comm, uint32_t capture, const lk_match *m) {
 	const lk_match *first = NULL, *other;
 	int64_t own = 0, most = 0;
 	for (uint32_t i = m->begin; i < m->end; i++) {
@@ -109,7 +109,7 @@ static int64_t waiting_of(const sorter *s, const lk_rank_comm *comm, uint32_t ca
 	return most - own < comm->exposed_ns ? most - own : comm->exposed_ns;
 }
 
-static bool is_network(const sorter *s, uint32_t capture, uint32_t event, const lk_match *m) {
+static bool is_network(const struct sorter *s, uint32_t capture, uint32_t event, const lk_match *m) {
 	if (m) return across_hosts(s, &s->traces->groups.at[m->group]);
 	const lk_comm_note *note = lk_capture_comm(s->traces->capture[capture], event);
 	const char *name = note ? lk_capture_text(s->traces->capture[capture], note->group_text) : "";
@@ -118,7 +118,7 @@ static bool is_network(const sorter *s, uint32_t capture, uint32_t event, const 
 	return s->out->hosts > 1;
 }
 
-static void add_rank(sorter *s, const lk_rank_work *rank, uint32_t capture) {
+static void add_rank(struct sorter *s, const lk_rank_work *rank, uint32_t capture) {
 	int64_t waiting = 0, moved[2] = {0, 0};
 	for (size_t i = 0; i < rank->comms.count; i++) {
 		const lk_rank_comm *comm = &rank->comms.at[i];
@@ -132,7 +132,7 @@ static void add_rank(sorter *s, const lk_rank_work *rank, uint32_t capture) {
 	s->out->interconnect += per * (double)moved[0], s->out->network += per * (double)moved[1];
 }
 
-static lk_status add_ranks(sorter *s, const lk_explanation *x, lk_error *err) {
+static lk_status add_ranks(struct sorter *s, const lk_explanation *x, lk_error *err) {
 	const lk_explain_work *w = x->memory_owner;
 	s->before = calloc(w->count + 1, sizeof *s->before);
 	lk_status status = s->before ? find_before(s, w, err) : lk_oom(err);
@@ -145,14 +145,14 @@ static lk_status add_ranks(sorter *s, const lk_explanation *x, lk_error *err) {
 /* ---- transfer by size ---- */
 
 /* The steps are those of the first rank. */
-static bool in_window(const sorter *s, const lk_match_member *m, const lk_capture_steps *steps, int first) {
+static bool in_window(const struct sorter *s, const lk_match_member *m, const lk_capture_steps *steps, int first) {
 	int64_t at = lk_traces_time(s->traces, m->capture, s->traces->capture[m->capture]->start_ns[m->event]);
 	return at >= lk_traces_time(s->traces, 0, steps->at[first].start_ns) &&
 	       at < lk_traces_time(s->traces, 0, steps->at[first + s->steps - 1].end_ns);
 }
 
 /* The shortest of the members' calls: that of the one who waited least. */
-static double transfer_of(const sorter *s, const lk_match *m) {
+static double transfer_of(const struct sorter *s, const lk_match *m) {
 	int64_t least = INT64_MAX;
 	for (uint32_t i = m->begin; i < m->end; i++) {
 		const lk_match_member *one = &s->traces->members.at[i];
@@ -167,7 +167,7 @@ static bool is_bulk(const lk_match *m) {
 }
 
 /* The group that moves most bytes in collectives that gradients use. */
-static uint32_t busiest_group(const sorter *s, lk_error *err, lk_status *status) {
+static uint32_t busiest_group(const struct sorter *s, lk_error *err, lk_status *status) {
 	double *bytes = calloc(s->traces->groups.count + 1, sizeof *bytes);
 	uint32_t best = LK_NONE;
 	*status = bytes ? LK_OK : lk_oom(err);
@@ -188,7 +188,7 @@ static int by_bytes(const void *a, const void *b) {
 }
 
 /* Calls of one size together: their median. `calls` are sorted by size and time. */
-static lk_status join_sizes(sorter *s, lk_error *err) {
+static lk_status join_sizes(struct sorter *s, lk_error *err) {
 	for (size_t i = 0, end; i < s->calls.count; i = end) {
 		for (end = i; end < s->calls.count && s->calls.at[end].bytes == s->calls.at[i].bytes; end++) {
 		}
@@ -199,7 +199,7 @@ static lk_status join_sizes(sorter *s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status add_sizes(sorter *s, const lk_capture_steps *steps, int first, lk_error *err) {
+static lk_status add_sizes(struct sorter *s, const lk_capture_steps *steps, int first, lk_error *err) {
 	lk_status status;
 	uint32_t group = busiest_group(s, err, &status);
 	if (status != LK_OK || group == LK_NONE) return status;
@@ -220,7 +220,7 @@ static lk_status add_sizes(sorter *s, const lk_capture_steps *steps, int first, 
 
 /* ---- all ---- */
 
-static lk_status choose_steps(sorter *s, int warmup, int steps, lk_capture_steps *out, int *first, lk_error *err) {
+static lk_status choose_steps(struct sorter *s, int warmup, int steps, lk_capture_steps *out, int *first, lk_error *err) {
 	uint32_t count = 0;
 	LK_TRY(lk_traced_common_steps(s->traces, &count, err));
 	LK_TRY(lk_capture_find_steps(s->traces->capture[0], out, err));
@@ -232,7 +232,7 @@ static lk_status choose_steps(sorter *s, int warmup, int steps, lk_capture_steps
 	return LK_OK;
 }
 
-static lk_status sort_out(sorter *s, int warmup, int steps, lk_explanation **x, lk_error *err) {
+static lk_status sort_out(struct sorter *s, int warmup, int steps, lk_explanation **x, lk_error *err) {
 	lk_capture_steps all = {0};
 	lk_explain_request request;
 	int first = 0;
@@ -259,7 +259,7 @@ lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stall
 	lk_explanation *x = NULL;
 	*out = (lk_stalls_comm){0};
 	LK_TRY(lk_traces_read(&folder, 1, &limits, 0, &traces, err));
-	sorter s = {.traces = traces, .out = out, .host = calloc(traces->count + 1, sizeof *s.host),
+	struct sorter s = {.traces = traces, .out = out, .host = calloc(traces->count + 1, sizeof *s.host),
 	            .clock = calloc(traces->count + 1, sizeof *s.clock)};
 	lk_status status = sort_out(&s, warmup, steps, &x, err);
 	free(s.host);

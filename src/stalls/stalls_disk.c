@@ -26,11 +26,11 @@
 
 enum { MOST_THREADS = 1 << 10 };
 
-typedef struct counter {
+struct counter {
 	uint64_t key;            /* process and thread */
 	double bytes;            /* so far */
-} counter;
-typedef LK_VEC(counter) counters;
+};
+typedef LK_VEC(struct counter) counters;
 
 /* What a thread had from storage since it last told; 0 where there are too many threads. */
 static double more_of(counters *all, const lk_recorded_call *c) {
@@ -39,7 +39,7 @@ static double more_of(counters *all, const lk_recorded_call *c) {
 	while (k < all->count && all->at[k].key != key) k++;
 	if (k == all->count) {
 		if (k == MOST_THREADS || !lk_push(all)) return 0;
-		all->at[k] = (counter){.key = key};
+		all->at[k] = (struct counter){.key = key};
 	}
 	double more = fmax(0, (double)c->record.bytes - all->at[k].bytes);
 	all->at[k].bytes = (double)c->record.bytes;
@@ -152,23 +152,23 @@ lk_status lk_disk_sum_up(lk_disk_uses *uses, double *waited, lk_disk_steps *out,
 static const double SETTLING_S = 0.2, LONGEST_S = 1, ENOUGH_BYTES = 64 << 20, LEAST_BYTES = 1 << 20;
 enum { CHUNK = 128 << 10 };
 
-typedef struct reader {
+struct reader {
 	double start, settled;   /* moments */
 	double now, bytes, settled_bytes;
 	double rate;
-} reader;
+};
 
-typedef struct reading {
+struct reading {
 	const char *const *paths;
 	size_t count;
 	double all;              /* bytes of all files */
 	size_t streams;
-	reader *of;
-} reading;
+	struct reader *of;
+};
 
 static double now_s(void) { return 1e-9 * (double)lk_monotonic_ns(); }
 
-static bool go_on(const reader *r) {
+static bool go_on(const struct reader *r) {
 	double took = r->now - r->start;
 	return took < SETTLING_S || (took < LONGEST_S && r->bytes < ENOUGH_BYTES);
 }
@@ -179,7 +179,7 @@ static double file_bytes(const char *path) {
 }
 
 /* Nothing is read ahead: it would still be on its way when the files are evicted again. */
-static void read_part(reader *r, const char *path, double from, double to, char *room) {
+static void read_part(struct reader *r, const char *path, double from, double to, char *room) {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0) return;
 	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
@@ -195,8 +195,8 @@ static void read_part(reader *r, const char *path, double from, double to, char 
 
 /* Stream i of n reads the i-th n-th of all bytes. */
 static lk_status read_stream(void *context, size_t job, lk_error *err) {
-	reading *all = context;
-	reader *r = &all->of[job];
+	struct reading *all = context;
+	struct reader *r = &all->of[job];
 	char *room = malloc(CHUNK);
 	double from = all->all * (double)job / (double)all->streams, to = from + all->all / (double)all->streams, begin = 0;
 	if (!room) return lk_oom(err);
@@ -215,8 +215,8 @@ static lk_status read_stream(void *context, size_t job, lk_error *err) {
 
 double lk_disk_rate(const char *const *paths, size_t count, int streams) {
 	enum { MOST_STREAMS = 16 };
-	reader of[MOST_STREAMS] = {0};
-	reading all = {.paths = paths, .count = count, .of = of};
+	struct reader of[MOST_STREAMS] = {0};
+	struct reading all = {.paths = paths, .count = count, .of = of};
 	lk_error ignored = {0};
 	double rate = 0, bytes = 0;
 	all.streams = streams < 1 ? 1 : streams > MOST_STREAMS ? MOST_STREAMS : (size_t)streams;
@@ -241,17 +241,17 @@ double lk_disk_busy(const lk_disk_work *w) {
 }
 
 /* A step: how long it is, how long storage worked in it, and how long it waited. */
-typedef struct worked {
+struct worked {
 	double seconds, device, fetch;
-} worked;
+};
 
 static int by_seconds(const void *a, const void *b) {
-	const worked *x = a, *y = b;
+	const struct worked *x = a, *y = b;
 	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
 }
 
 /* What a step asks for and storage does not do within it, it does in the next one. Means become those that are known. */
-static bool look_at_steps(const lk_disk_work *w, double busy, worked *out) {
+static bool look_at_steps(const lk_disk_work *w, double busy, struct worked *out) {
 	double left = 0, device = 0, fetch = 0, n = (double)w->count;
 	for (size_t i = 0; i < w->count; i++) {
 		double asked = left + w->steps[i].stored / w->rate;
@@ -269,7 +269,7 @@ static bool look_at_steps(const lk_disk_work *w, double busy, worked *out) {
 }
 
 /* By length, an equal share of all steps to each kind: a step may be a part of two. */
-static void sort_into_kinds(lk_stalls_model *m, const worked *steps, size_t count, double busy) {
+static void sort_into_kinds(lk_stalls_model *m, const struct worked *steps, size_t count, double busy) {
 	double share = (double)count / LK_STALLS_UNLIKE, all = 0;
 	m->kinds = LK_STALLS_UNLIKE, m->hidden = 0;
 	for (int k = 0; k < m->kinds; k++) {
@@ -288,7 +288,7 @@ static void sort_into_kinds(lk_stalls_model *m, const worked *steps, size_t coun
 /* One that reads much now and then is not helped as one that always reads alike. */
 static void fit_kinds(lk_stalls_model *m, const lk_disk_work *w, double busy) {
 	if (!w->count || !(w->rate > 0) || busy <= 0) return;
-	worked *steps = malloc(w->count * sizeof *steps);
+	struct worked *steps = malloc(w->count * sizeof *steps);
 	if (steps && look_at_steps(w, busy, steps)) {
 		qsort(steps, w->count, sizeof *steps, by_seconds);
 		sort_into_kinds(m, steps, w->count, busy);

@@ -18,57 +18,57 @@ enum { LEAST_BURST = 3, PLACES = 1 << 14, MOST_READERS = 1 << 10, MOST_GAPS = 1 
 /* Longer than usual: medians of a place over steps, and, where steps read unequally often, single times. */
 static const double LONGER = 1.25, MUCH_LONGER = 1.5;
 
-typedef struct gap {
+struct gap {
 	uint32_t place;          /* the how-manieth read of its step */
 	double seconds;
-} gap;
+};
 
-typedef struct reader {
+struct reader {
 	uint64_t key;            /* process and thread */
 	int64_t end_ns;          /* of its last read */
 	bool open;               /* nothing followed it yet */
 	int step;                /* it is in */
 	uint32_t reads_in_step, most, least; /* this step; of all steps so far */
 	double reads, busy;
-	LK_VEC(gap) gaps;
-} reader;
+	LK_VEC(struct gap) gaps;
+};
 
-typedef struct readers {
-	LK_VEC(reader) at;
-} readers;
+struct readers {
+	LK_VEC(struct reader) at;
+};
 
-static reader *reader_of(readers *all, uint32_t process, uint16_t thread) {
+static struct reader *reader_of(struct readers *all, uint32_t process, uint16_t thread) {
 	uint64_t key = (uint64_t)process << 16 | thread;
 	for (size_t i = 0; i < all->at.count; i++)
 		if (all->at.at[i].key == key) return &all->at.at[i];
 	if (all->at.count == MOST_READERS) return &all->at.at[MOST_READERS - 1];
 	if (!lk_push(&all->at)) return NULL;
-	*lk_last(&all->at) = (reader){.key = key, .step = -1, .least = UINT32_MAX};
+	*lk_last(&all->at) = (struct reader){.key = key, .step = -1, .least = UINT32_MAX};
 	return lk_last(&all->at);
 }
 
 /* ---- reads and what follows them ---- */
 
-static bool add_gap(reader *r, uint32_t place, double seconds) {
+static bool add_gap(struct reader *r, uint32_t place, double seconds) {
 	if (r->gaps.count >= MOST_GAPS) return true;
 	if (!lk_push(&r->gaps)) return false;
-	*lk_last(&r->gaps) = (gap){place, fmax(0, seconds)};
+	*lk_last(&r->gaps) = (struct gap){place, fmax(0, seconds)};
 	return true;
 }
 
-static bool end_gap(reader *r, int64_t now_ns) {
+static bool end_gap(struct reader *r, int64_t now_ns) {
 	bool was = r->open;
 	r->open = false;
 	return !was || !r->reads_in_step || add_gap(r, r->reads_in_step - 1, 1e-9 * (double)(now_ns - r->end_ns));
 }
 
-static void end_step(reader *r) {
+static void end_step(struct reader *r) {
 	if (r->step < 0) return;
 	if (r->reads_in_step > r->most) r->most = r->reads_in_step;
 	if (r->reads_in_step < r->least) r->least = r->reads_in_step;
 }
 
-static void begin_step(reader *r, int step) {
+static void begin_step(struct reader *r, int step) {
 	if (step == r->step) return;
 	end_step(r);
 	if (r->step >= 0 && step > r->step + 1) r->least = 0;
@@ -76,7 +76,7 @@ static void begin_step(reader *r, int step) {
 }
 
 /* A record may stand for several calls that followed one another closely: equal gaps. */
-static bool add_read(reader *r, const lk_record_entry *e, int step) {
+static bool add_read(struct reader *r, const lk_record_entry *e, int step) {
 	double busy = 1e-9 * (double)e->io.busy_ns, inside = 1e-9 * (double)(e->end_ns - e->start_ns) - busy;
 	uint32_t more = e->io.count ? e->io.count - 1 : 0;
 	if (!end_gap(r, e->start_ns)) return false;
@@ -89,14 +89,14 @@ static bool add_read(reader *r, const lk_record_entry *e, int step) {
 	return true;
 }
 
-static bool see_calls(const lk_recorded_run *run, const int64_t *begin, int steps, readers *all, double *bytes) {
+static bool see_calls(const lk_recorded_run *run, const int64_t *begin, int steps, struct readers *all, double *bytes) {
 	int step = 0;
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *e = &run->calls.at[i].record;
 		if (e->start_ns < begin[0] || (e->kind != LK_RECORD_READ && e->kind != LK_RECORD_COMM)) continue;
 		if (e->start_ns >= begin[steps]) break;
 		while (e->start_ns >= begin[step + 1]) step++;
-		reader *r = reader_of(all, run->calls.at[i].process, e->thread);
+		struct reader *r = reader_of(all, run->calls.at[i].process, e->thread);
 		if (!r || (e->kind == LK_RECORD_COMM && !end_gap(r, e->start_ns))) return false;
 		if (e->kind != LK_RECORD_READ) continue;
 		*bytes += (double)e->bytes;
@@ -109,18 +109,18 @@ static bool see_calls(const lk_recorded_run *run, const int64_t *begin, int step
 /* ---- preparation ---- */
 
 static int by_place(const void *a, const void *b) {
-	const gap *x = a, *y = b;
+	const struct gap *x = a, *y = b;
 	if (x->place != y->place) return x->place < y->place ? -1 : 1;
 	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
 }
 
 /* Places, or single reads, as what is usual there and its sum. */
-typedef struct stretch {
+struct stretch {
 	double usual, sum, count;
-} stretch;
+};
 
 /* Sums what is not much longer than the usual; the rest counts as the mean of that. `room` has as many numbers. */
-static double without_ends(const stretch *at, size_t n, double longer, double *room) {
+static double without_ends(const struct stretch *at, size_t n, double longer, double *room) {
 	double sum = 0, count = 0, ends = 0, all = 0;
 	for (size_t i = 0; i < n; i++) room[i] = at[i].usual;
 	double usual = lk_median(room, n);
@@ -132,23 +132,23 @@ static double without_ends(const stretch *at, size_t n, double longer, double *r
 	return ends > 0 && all >= LEAST_BURST * ends ? sum + ends * sum / count : NAN;
 }
 
-static size_t join_places(const reader *r, bool each, stretch *out) {
+static size_t join_places(const struct reader *r, bool each, struct stretch *out) {
 	size_t n = 0;
 	for (size_t i = 0, end; i < r->gaps.count; i = end) {
 		double sum = 0;
 		for (end = i; end < r->gaps.count && (end == i || (!each && r->gaps.at[end].place == r->gaps.at[i].place)); end++)
 			sum += r->gaps.at[end].seconds;
-		out[n++] = (stretch){r->gaps.at[i + (end - i) / 2].seconds, sum, (double)(end - i)};
+		out[n++] = (struct stretch){r->gaps.at[i + (end - i) / 2].seconds, sum, (double)(end - i)};
 	}
 	return n;
 }
 
-static bool main_thread(reader *r, double *own) {
+static bool main_thread(struct reader *r, double *own) {
 	size_t n = r->gaps.count;
 	bool alike = r->most == r->least && r->most <= PLACES;
 	*own = NAN;
 	if (n < LEAST_BURST) return true;
-	stretch *at = malloc(n * sizeof *at);
+	struct stretch *at = malloc(n * sizeof *at);
 	double *room = malloc(n * sizeof *room);
 	if (at && room) {
 		qsort(r->gaps.at, n, sizeof *r->gaps.at, by_place);
@@ -160,7 +160,7 @@ static bool main_thread(reader *r, double *own) {
 	return good;
 }
 
-static bool other_thread(const reader *r, double *own) {
+static bool other_thread(const struct reader *r, double *own) {
 	double *room = malloc((r->gaps.count + 1) * sizeof *room);
 	if (!room) return false;
 	for (size_t i = 0; i < r->gaps.count; i++) room[i] = r->gaps.at[i].seconds;
@@ -169,10 +169,10 @@ static bool other_thread(const reader *r, double *own) {
 	return true;
 }
 
-static bool sum_up(const lk_recorded_run *run, readers *all, int steps, lk_stalls_loader *out) {
+static bool sum_up(const lk_recorded_run *run, struct readers *all, int steps, lk_stalls_loader *out) {
 	double away = 0, sum = 0;
 	for (size_t i = 0; i < all->at.count; i++) {
-		reader *r = &all->at.at[i];
+		struct reader *r = &all->at.at[i];
 		bool main = r->key == run->main_thread;
 		double own = 0;
 		if (r->reads <= 0) continue;
@@ -188,7 +188,7 @@ static bool sum_up(const lk_recorded_run *run, readers *all, int steps, lk_stall
 
 lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps, lk_stalls_loader *out,
                                lk_error *err) {
-	readers all = {0};
+	struct readers all = {0};
 	*out = (lk_stalls_loader){0};
 	bool good = see_calls(run, begin, steps, &all, &out->bytes) && sum_up(run, &all, steps, out);
 	for (size_t i = 0; i < all.at.count; i++) lk_vec_free(&all.at.at[i].gaps);

@@ -14,7 +14,7 @@
 #include "base/stats.h"
 #include "base/text.h"
 
-typedef struct viewer {
+struct viewer {
 	int warmup, steps;
 	lk_stalls_seen *out;
 	lk_disk_uses disks;
@@ -24,16 +24,16 @@ typedef struct viewer {
 	lk_stalls_files *files;
 	lk_intern *paths;
 	LK_VEC(double) bytes;    /* by path */
-} viewer;
+};
 
-typedef lk_status look(viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps, lk_error *err);
+typedef lk_status look(struct viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps, lk_error *err);
 
 /* Recordings of forked processes are read with those that they came from. */
 static bool is_root(const char *name) {
 	return lk_ends_in(name, LK_RECORDING_ENDING) && !strstr(name, LK_RECORDING_FORKED);
 }
 
-static lk_status look_at(viewer *v, const char *path, look *one, lk_error *err) {
+static lk_status look_at(struct viewer *v, const char *path, look *one, lk_error *err) {
 	lk_recorded_run run;
 	lk_recorded_steps steps = {.calls = 0};
 	lk_error unreadable = {0};
@@ -51,7 +51,7 @@ static lk_status look_at(viewer *v, const char *path, look *one, lk_error *err) 
 	return status;
 }
 
-static lk_status look_at_all(viewer *v, const char *folder, look *one, lk_error *err) {
+static lk_status look_at_all(struct viewer *v, const char *folder, look *one, lk_error *err) {
 	DIR *dir = opendir(folder);
 	lk_status status = LK_OK;
 	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
@@ -68,7 +68,7 @@ static lk_status look_at_all(viewer *v, const char *folder, look *one, lk_error 
 /* ---- times ---- */
 
 /* The steps that count: from step `first`, `count` of them. */
-static int counted(const viewer *v, const lk_recorded_steps *steps, int *first) {
+static int counted(const struct viewer *v, const lk_recorded_steps *steps, int *first) {
 	int all = steps->begin.count ? (int)steps->begin.count - 1 : 0;
 	*first = v->warmup < all ? v->warmup : all;
 	int count = all - *first;
@@ -98,7 +98,7 @@ static lk_status quick_step(const lk_recorded_steps *steps, int first, int count
 	return LK_OK;
 }
 
-static lk_status see_rank(viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
+static lk_status see_rank(struct viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
                           lk_error *err) {
 	lk_stalls_seen *s = v->out;
 	lk_stalls_loader l;
@@ -143,7 +143,7 @@ static void see_preparation(lk_stalls_seen *s) {
 }
 
 lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out, lk_disk_steps *each, lk_error *err) {
-	viewer v = {.warmup = warmup, .steps = steps, .out = out};
+	struct viewer v = {.warmup = warmup, .steps = steps, .out = out};
 	*out = (lk_stalls_seen){.times = {.waiting = NAN, .interconnect = NAN, .network = NAN}};
 	lk_status status = look_at_all(&v, folder, see_rank, err);
 	lk_status summed = lk_disk_sum_up(&v.disks, &out->times.waited, each, err);
@@ -160,7 +160,7 @@ lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_see
 
 /* ---- files ---- */
 
-static lk_status add_file(viewer *v, const lk_recorded_run *run, const lk_recorded_call *call, lk_error *err) {
+static lk_status add_file(struct viewer *v, const lk_recorded_run *run, const lk_recorded_call *call, lk_error *err) {
 	const lk_recorded_name *name = lk_recorded_find(&run->files, call->process, call->record.object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
 	/* a pipe, shared memory, or its name was dropped */
@@ -177,7 +177,7 @@ static lk_status add_file(viewer *v, const lk_recorded_run *run, const lk_record
 }
 
 /* What was read before the first step, as the interpreter's own files are, is no data. */
-static lk_status see_files(viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
+static lk_status see_files(struct viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
                            lk_error *err) {
 	int64_t from = v->written || !steps->begin.count ? 0 : steps->begin.at[0];
 	(void)path;
@@ -189,12 +189,12 @@ static lk_status see_files(viewer *v, const char *path, const lk_recorded_run *r
 	return LK_OK;
 }
 
-static bool comes_first(const viewer *v, size_t a, size_t b) {
+static bool comes_first(const struct viewer *v, size_t a, size_t b) {
 	if (v->bytes.at[a] != v->bytes.at[b]) return v->bytes.at[a] > v->bytes.at[b];
 	return strcmp(v->files->at[a], v->files->at[b]) < 0;
 }
 
-static void largest_first(viewer *v) {
+static void largest_first(struct viewer *v) {
 	for (size_t i = 1; i < v->files->count; i++)
 		for (size_t k = i; k > 0 && comes_first(v, k, k - 1); k--) {
 			double bytes = v->bytes.at[k];
@@ -207,7 +207,7 @@ static void largest_first(viewer *v) {
 lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena, lk_stalls_files *out, double *bytes,
                              lk_error *err) {
 	enum { SORTED = 4096 };
-	viewer v = {.written = written, .arena = arena, .files = out, .paths = lk_intern_new()};
+	struct viewer v = {.written = written, .arena = arena, .files = out, .paths = lk_intern_new()};
 	lk_status status = v.paths ? look_at_all(&v, folder, see_files, err) : lk_oom(err);
 	*bytes = 0;
 	for (size_t i = 0; i < v.bytes.count; i++) *bytes += v.bytes.at[i];

@@ -13,17 +13,17 @@
 enum { FIRST_WORKER = 3, MOST_WORKERS = LK_STREAMS - FIRST_WORKER, AHEAD = 2, SETTLING = 64, MEASURED = 128 };
 enum { STEPS = SETTLING + MEASURED };
 
-typedef struct line_up {
+struct line_up {
 	const lk_stalls_model *m;
 	lk_graph *graph;
 	uint32_t used[STEPS];    /* the operation that uses a step's batch */
 	uint32_t prepared[STEPS];
 	uint32_t workers;
-} line_up;
+};
 
 static int64_t picoseconds(double seconds) { return (int64_t)fmax(1, seconds * 1e12 + 0.5); }
 
-static uint32_t add(line_up *l, const char *name, unsigned stream, double seconds, uint32_t a, uint32_t b) {
+static uint32_t add(struct line_up *l, const char *name, unsigned stream, double seconds, uint32_t a, uint32_t b) {
 	uint32_t deps[2], count = 0;
 	if (a != UINT32_MAX) deps[count++] = a;
 	if (b != UINT32_MAX && b != a) deps[count++] = b;
@@ -34,14 +34,14 @@ static uint32_t add(line_up *l, const char *name, unsigned stream, double second
 }
 
 /* A worker's time for a batch behind its fetching: workers that are no whole number are as many that work longer. */
-static double work_s(const line_up *l, double waited) {
+static double work_s(const struct line_up *l, double waited) {
 	const lk_stalls_model *m = l->m;
 	double copying = m->bytes > 0 ? m->bytes / m->memory : 0;
 	if (!m->pipelined) return copying + m->preparation / fmax(m->workers, 1);
 	return fmax(0, (m->preparation + waited) * l->workers / fmax(m->workers, 1e-9) - waited);
 }
 
-static void add_steps(line_up *l) {
+static void add_steps(struct line_up *l) {
 	const lk_stalls_model *m = l->m;
 	uint32_t ahead = l->workers * AHEAD + 1;
 	double mean = lk_stalls_device_s(m), work = work_s(l, mean - fmin(m->hidden, mean));
@@ -60,7 +60,7 @@ static void add_steps(line_up *l) {
 	}
 }
 
-static lk_status build(line_up *l, lk_error *err) {
+static lk_status build(struct line_up *l, lk_error *err) {
 	uint32_t block;
 	l->graph->traced = true;
 	l->graph->ranks = (lk_ranks){.world = 1, .stages = 1, .chains = 1};
@@ -75,7 +75,7 @@ static lk_status build(line_up *l, lk_error *err) {
 	return lk_graph_check(l->graph, err);
 }
 
-static lk_status run(line_up *l, lk_arena *arena, double *step_s, lk_error *err) {
+static lk_status run(struct line_up *l, lk_arena *arena, double *step_s, lk_error *err) {
 	static const uint32_t first = 0;
 	lk_sim_options options = {.record = &first, .record_count = 1};
 	lk_sim_result result;
@@ -96,7 +96,7 @@ static lk_status run(line_up *l, lk_arena *arena, double *step_s, lk_error *err)
 }
 
 lk_status lk_stalls_simulate(const lk_stalls_model *m, double *step_s, lk_error *err) {
-	line_up l = {.m = m, .graph = lk_graph_new()};
+	struct line_up l = {.m = m, .graph = lk_graph_new()};
 	lk_arena arena = LK_ARENA_INIT;
 	double workers = m->pipelined ? ceil(m->workers) : 1;
 	l.workers = workers < 1 ? 1 : workers > MOST_WORKERS ? MOST_WORKERS : (uint32_t)workers;

@@ -97,19 +97,19 @@ lk_stalls_model lk_stalls_on(const lk_stalls_model *model, const lk_stalls_machi
 
 /* ---- "disk=2,cores=1" ---- */
 
-typedef struct key {
+struct key {
 	const char *name;
 	size_t at;
 	double low, high;
-} key;
+};
 
-static const key keys[] = {
+static const struct key keys[] = {
 	{"disk", offsetof(lk_stalls_machine, disk), 1e-3, 1e6},   {"network", offsetof(lk_stalls_machine, network), 1e-3, 1e6},
 	{"speed", offsetof(lk_stalls_machine, speed), 1e-3, 1e6}, {"cores", offsetof(lk_stalls_machine, cores), 1, 65536},
 	{"cache", offsetof(lk_stalls_machine, hit), 0, 1},
 };
 
-static const key *find_key(const char *name, lk_error *err) {
+static const struct key *find_key(const char *name, lk_error *err) {
 	const char *names[sizeof keys / sizeof *keys];
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		names[i] = keys[i].name;
@@ -122,7 +122,7 @@ static const key *find_key(const char *name, lk_error *err) {
 	return NULL;
 }
 
-static void say(const key *k, double value, char name[160]) {
+static void say(const struct key *k, double value, char name[160]) {
 	size_t used = strlen(name);
 	const char *comma = used ? ", " : "";
 	if (strcmp(k->name, "cores") == 0) snprintf(name + used, 160 - used, "%s%g core%s", comma, value, value == 1 ? "" : "s");
@@ -139,7 +139,7 @@ lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char na
 		if (length >= sizeof word || equals >= length)
 			return lk_fail(err, LK_ERR_INPUT, "--what-if", "\"%.*s\" is no KEY=VALUE", (int)(length < 40 ? length : 40), line);
 		snprintf(word, sizeof word, "%.*s", (int)equals, line);
-		const key *k = find_key(word, err);
+		const struct key *k = find_key(word, err);
 		if (!k) return LK_ERR_INPUT;
 		snprintf(word, sizeof word, "%.*s", (int)(length - equals - 1), line + equals + 1);
 		double *value = (double *)(void *)((char *)out + k->at);

@@ -58,15 +58,15 @@ double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost
 
 enum { CHANGES = LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS, LEAST_FOLDS = 4 };
 
-typedef struct trial {
+struct trial {
 	lk_job few, twice;       /* alike but for their micro-batches */
 	const lk_cluster *cluster;
 	bool shortened;          /* else `few` is the job itself */
 	double few_s[CHANGES + 1], twice_s[CHANGES + 1]; /* the last one: nothing changed */
-} trial;
+};
 
 static lk_status try_change(void *context, size_t i, lk_error *err) {
-	trial *t = context;
+	struct trial *t = context;
 	size_t change = i / 2;
 	int cost = (int)change / LK_SENSITIVE_WAYS;
 	double factor = change < CHANGES ? lk_sensitive_factors[change % LK_SENSITIVE_WAYS] : 1;
@@ -92,7 +92,7 @@ static int few_microbatches(const lk_job *job) {
 
 lk_status lk_sensitivity_all(const lk_job *job, const lk_cluster *cluster, double step_s, double *seconds, lk_error *err) {
 	int few = few_microbatches(job);
-	trial t = {.cluster = cluster, .shortened = few > 0};
+	struct trial t = {.cluster = cluster, .shortened = few > 0};
 	t.few = few ? shortened(job, few) : *job;
 	if (few) t.twice = shortened(job, 2 * few);
 	LK_TRY(lk_parallel(2 * (CHANGES + 1), 0, try_change, &t, err));

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct lk_drawing {
+struct lk_drawing {
 	const lk_step *step;
 	lk_timeline *out;
 	uint32_t *track; /* [records * LK_STREAMS] id + 1 */
@@ -17,13 +17,13 @@ typedef struct lk_drawing {
 	} * arrows;
 	size_t arrow_count, arrow_capacity;
 	lk_error *err;
-} lk_drawing;
+};
 
-static uint32_t name_of(lk_drawing *d, const lk_graph *graph, uint32_t id) {
+static uint32_t name_of(struct lk_drawing *d, const lk_graph *graph, uint32_t id) {
 	return lk_intern_id(d->out->names, lk_intern_text(graph->names, id));
 }
 
-static uint32_t stage_of(const lk_drawing *d, uint32_t record) {
+static uint32_t stage_of(const struct lk_drawing *d, uint32_t record) {
 	return lk_rank_stage(d->step->graph, d->step->record[record]);
 }
 
@@ -36,7 +36,7 @@ static const char *stream_name(const lk_graph *graph, uint32_t stage, unsigned s
 	return out;
 }
 
-static lk_status track_of(lk_drawing *d, uint32_t record, unsigned stream, uint32_t *track) {
+static lk_status track_of(struct lk_drawing *d, uint32_t record, unsigned stream, uint32_t *track) {
 	uint32_t *known = &d->track[record * LK_STREAMS + stream];
 	if (!*known) {
 		const lk_graph *graph = d->step->graph;
@@ -60,7 +60,7 @@ static lk_status track_of(lk_drawing *d, uint32_t record, unsigned stream, uint3
 	return LK_OK;
 }
 
-static lk_status add_slice(lk_drawing *d, uint32_t record, const lk_graph *graph, uint32_t op, const lk_call *call,
+static lk_status add_slice(struct lk_drawing *d, uint32_t record, const lk_graph *graph, uint32_t op, const lk_call *call,
 						   uint32_t repetition, int64_t start, int64_t end) {
 	const lk_ops *ops = &graph->ops;
 	uint32_t track = 0;
@@ -83,7 +83,7 @@ static lk_status add_slice(lk_drawing *d, uint32_t record, const lk_graph *graph
 	return LK_OK;
 }
 
-static lk_status add_arrow_end(lk_drawing *d, const lk_graph *graph, const lk_sim_event *e) {
+static lk_status add_arrow_end(struct lk_drawing *d, const lk_graph *graph, const lk_sim_event *e) {
 	unsigned kind = graph->ops.kind[e->op];
 	if (kind != LK_OP_SEND && kind != LK_OP_RECV) return LK_OK;
 	if (d->arrow_count == d->arrow_capacity) {
@@ -102,7 +102,7 @@ static lk_status add_arrow_end(lk_drawing *d, const lk_graph *graph, const lk_si
 }
 
 /* One window of an isolated run, laid into the time that the macro operation took here. */
-static lk_status draw_window(lk_drawing *d, const lk_sim_event *e, const lk_call *outer, const lk_fold_window *w,
+static lk_status draw_window(struct lk_drawing *d, const lk_sim_event *e, const lk_call *outer, const lk_fold_window *w,
 							 double scale) {
 	const lk_fold *fold = d->step->fold;
 	const struct lk_fold_span *span = &fold->span[e->op];
@@ -120,7 +120,7 @@ static lk_status draw_window(lk_drawing *d, const lk_sim_event *e, const lk_call
 }
 
 /* The isolated run of a macro operation: of each call the first repetition, in its place. Its waiting is left out. */
-static lk_status draw_inside(lk_drawing *d, const lk_sim_event *e, const lk_call *outer) {
+static lk_status draw_inside(struct lk_drawing *d, const lk_sim_event *e, const lk_call *outer) {
 	lk_fold_windows windows = {0};
 	double whole = 0;
 	lk_status status = lk_fold_windows_of(d->step->graph, d->step->fold, e->op, &windows, d->err);
@@ -133,7 +133,7 @@ static lk_status draw_inside(lk_drawing *d, const lk_sim_event *e, const lk_call
 	return status;
 }
 
-static lk_status draw_event(lk_drawing *d, const lk_sim_event *e) {
+static lk_status draw_event(struct lk_drawing *d, const lk_sim_event *e) {
 	const lk_graph *graph = lk_step_simulated(d->step);
 	const lk_call *call = &graph->programs.at[stage_of(d, e->record)].calls.at[e->call];
 	if (graph->ops.kind[e->op] == LK_OP_WAIT) return LK_OK;
@@ -143,7 +143,7 @@ static lk_status draw_event(lk_drawing *d, const lk_sim_event *e) {
 }
 
 /* The k-th send on a channel meets the k-th receive on the wired one. Both ends must be recorded, chains alike. */
-static lk_status draw_arrows(lk_drawing *d) {
+static lk_status draw_arrows(struct lk_drawing *d) {
 	const lk_graph *graph = d->step->graph;
 	uint32_t chains = graph->ranks.chains, channels = graph->channels, records = d->step->record_count;
 	if (d->arrow_count == 0) return LK_OK;
@@ -184,7 +184,7 @@ static lk_status draw_arrows(lk_drawing *d) {
 }
 
 /* Memory behind every call of the source program, at the time when the calls it was folded into ended. */
-static lk_status draw_memory(lk_drawing *d, uint32_t record, const lk_sim_event *events, size_t count) {
+static lk_status draw_memory(struct lk_drawing *d, uint32_t record, const lk_sim_event *events, size_t count) {
 	const lk_step *step = d->step;
 	uint32_t stage = stage_of(d, record);
 	size_t calls = step->graph->programs.at[stage].calls.count;
@@ -220,7 +220,7 @@ static lk_status draw_memory(lk_drawing *d, uint32_t record, const lk_sim_event 
 	return status;
 }
 
-static lk_status draw(lk_drawing *d) {
+static lk_status draw(struct lk_drawing *d) {
 	const lk_sim_events *events = &d->step->sim.events;
 	for (size_t i = 0; i < events->count; i++) LK_TRY(draw_event(d, &events->at[i]));
 	LK_TRY(draw_arrows(d));
@@ -235,7 +235,7 @@ static lk_status draw(lk_drawing *d) {
 }
 
 lk_status lk_step_timeline(const lk_step *step, lk_timeline **out, lk_error *err) {
-	lk_drawing d = {.step = step, .err = err};
+	struct lk_drawing d = {.step = step, .err = err};
 	*out = d.out = lk_timeline_new();
 	d.track = calloc((size_t)step->record_count * LK_STREAMS, sizeof *d.track);
 	lk_status status = d.out && d.track ? draw(&d) : lk_oom(err);

@@ -23,13 +23,13 @@ bool lk_is_graph_file(const char *path) {
 	return status == LK_OK && strstr(head, "\"lockstep_graph\"");
 }
 
-typedef struct length {
+struct length {
 	int64_t ns;
 	uint32_t place;
-} length;
+};
 
 static int by_length(const void *a, const void *b) {
-	const length *x = a, *y = b;
+	const struct length *x = a, *y = b;
 	if (x->ns != y->ns) return x->ns < y->ns ? -1 : 1;
 	return x->place < y->place ? -1 : x->place > y->place;
 }
@@ -67,11 +67,11 @@ lk_status lk_traced_usual_step(const lk_traces *t, int64_t number, uint32_t *pla
 	uint32_t count = 0;
 	LK_TRY(lk_traced_common_steps(t, &count, err));
 	LK_TRY(lk_capture_find_steps(t->capture[0], &steps, err));
-	length *all = malloc((count + 1) * sizeof *all);
+	struct length *all = malloc((count + 1) * sizeof *all);
 	lk_status status = all ? LK_OK : lk_oom(err);
 	*place = LK_NONE;
 	for (uint32_t s = 0; all && s < count; s++) {
-		all[s] = (length){steps.at[s].end_ns - steps.at[s].start_ns, s};
+		all[s] = (struct length){steps.at[s].end_ns - steps.at[s].start_ns, s};
 		if (steps.at[s].number == number) *place = s;
 	}
 	if (status == LK_OK && number < 0) {
@@ -98,16 +98,16 @@ const lk_device *lk_traced_device(const lk_traces *t) {
 }
 
 /* One program's times; 0 where nothing of the kind ran. */
-typedef struct program_times {
+struct program_times {
 	int64_t begin, carried, device, end;
 	bool marked;
-} program_times;
+};
 
 static void note(int64_t *latest, int64_t end) {
 	if (end > *latest) *latest = end;
 }
 
-static void look_at(const lk_graph *graph, const lk_sim_event *e, uint32_t begin, uint32_t mark, program_times *out) {
+static void look_at(const lk_graph *graph, const lk_sim_event *e, uint32_t begin, uint32_t mark, struct program_times *out) {
 	unsigned kind = graph->ops.kind[e->op];
 	uint32_t name = graph->ops.name[e->op];
 	if (kind == LK_OP_HOST && name == begin) note(&out->begin, e->end_ps);
@@ -117,7 +117,7 @@ static void look_at(const lk_graph *graph, const lk_sim_event *e, uint32_t begin
 	if (graph->ops.flags[e->op] & LK_OP_CARRIED) note(&out->carried, e->end_ps);
 }
 
-static int64_t period(const program_times *t) {
+static int64_t period(const struct program_times *t) {
 	int64_t host = t->end - t->begin, since = t->carried > t->begin ? t->carried : t->begin;
 	return t->device - since > host ? t->device - since : host;
 }
@@ -128,7 +128,7 @@ int64_t lk_traced_step_ps(const lk_graph *graph, const lk_sim_events *events, in
 	uint32_t programs = 0;
 	if (!graph->traced || mark == UINT32_MAX) return otherwise;
 	for (size_t i = 0; i < events->count;) {
-		program_times times = {0};
+		struct program_times times = {0};
 		uint32_t record = events->at[i].record;
 		for (; i < events->count && events->at[i].record == record; i++) look_at(graph, &events->at[i], begin, mark, &times);
 		if (times.marked) sum += (double)period(&times), programs++;

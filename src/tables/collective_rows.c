@@ -125,17 +125,17 @@ static const char *short_name(lk_arena *arena, const char *text) {
 	return lk_arena_strndup(arena, text, length);
 }
 
-typedef struct reader {
+struct reader {
 	const lk_csv *csv;
 	lk_arena *arena;
 	lk_coll_rows *out;
-} reader;
+};
 
-static const char *field(const reader *r, const char *name) {
+static const char *field(const struct reader *r, const char *name) {
 	return lk_csv_field(r->csv, lk_csv_column(r->csv, name));
 }
 
-static lk_status read_int(const reader *r, const char *name, int *out, lk_error *err) {
+static lk_status read_int(const struct reader *r, const char *name, int *out, lk_error *err) {
 	long long value;
 	char where[256];
 	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(r->csv), name);
@@ -144,7 +144,7 @@ static lk_status read_int(const reader *r, const char *name, int *out, lk_error 
 	return LK_OK;
 }
 
-static lk_status read_real(const reader *r, const char *name, double *out, lk_error *err) {
+static lk_status read_real(const struct reader *r, const char *name, double *out, lk_error *err) {
 	char where[256];
 	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(r->csv), name);
 	*out = NAN;
@@ -152,7 +152,7 @@ static lk_status read_real(const reader *r, const char *name, double *out, lk_er
 }
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	reader *r = context;
+	struct reader *r = context;
 	(void)at;
 	r->csv = csv;
 	if (!lk_push(r->out)) return lk_oom(err);
@@ -186,7 +186,7 @@ lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, l
 	static const char *const needed[] = {"collective", "gpu", "n_gpu", "nodes", "fabric", "size_bytes", "time_us"};
 	enum { NEEDED = sizeof needed / sizeof *needed };
 	static const lk_csv_table table = {needed, NEEDED, NEEDED, "table of collectives", ROWS, read_row, NULL};
-	return lk_csv_read(in, &table, &(reader){.arena = arena, .out = out}, err);
+	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }
 
 lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric) {

@@ -11,18 +11,18 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct lister {
+struct lister {
 	const lk_model *model;
 	const lk_eager_run *run;
 	lk_eager_ops *out;
 	double tokens, seq, sequences, hidden, inner; /* inner: heads * head size */
 	double layers;   /* of those being listed */
 	bool failed;     /* memory is out */
-} lister;
+};
 
 /* ---- adding ---- */
 
-static void add(lister *l, lk_eager_op op) {
+static void add(struct lister *l, lk_eager_op op) {
 	if (!lk_push(l->out)) {
 		l->failed = true;
 		return;
@@ -31,27 +31,27 @@ static void add(lister *l, lk_eager_op op) {
 	*lk_last(l->out) = op;
 }
 
-static void one_product(lister *l, double batch, double m, double n, double k, bool backward) {
+static void one_product(struct lister *l, double batch, double m, double n, double k, bool backward) {
 	add(l, (lk_eager_op){.count = 1, .backward = backward, .product = true, .batch = batch, .m = m, .n = n, .k = k});
 }
 
 /* `accesses` elements per element of rows x width. */
-static void pass(lister *l, const char *name, double count, double rows, double width, double accesses, bool backward) {
+static void pass(struct lister *l, const char *name, double count, double rows, double width, double accesses, bool backward) {
 	add(l, (lk_eager_op){.count = count, .backward = backward, .kernel = lk_memory_kernel_find(name), .rows = rows,
 	                     .width = width, .bytes = rows * width * accesses * 4,
 	                     .whole = rows == l->tokens && width == l->hidden});
 }
 
-static void forward(lister *l, const char *name, double count, double rows, double width, double accesses) {
+static void forward(struct lister *l, const char *name, double count, double rows, double width, double accesses) {
 	pass(l, name, count, rows, width, accesses, false);
 }
 
-static void backward(lister *l, const char *name, double count, double rows, double width, double accesses) {
+static void backward(struct lister *l, const char *name, double count, double rows, double width, double accesses) {
 	if (l->run->train) pass(l, name, count, rows, width, accesses, true);
 }
 
 /* y = x W + b for `rows` rows; backward: gradients of input and weight, the bias's sum, gradients added up. */
-static void linear(lister *l, double rows, double in, double width, bool bias) {
+static void linear(struct lister *l, double rows, double in, double width, bool bias) {
 	one_product(l, 1, rows, width, in, false);
 	if (!l->run->train) return;
 	one_product(l, 1, rows, in, width, true);
@@ -60,25 +60,25 @@ static void linear(lister *l, double rows, double in, double width, bool bias) {
 	backward(l, "add", 1, in, width, 3);
 }
 
-static void dropout(lister *l, double rows, double width) {
+static void dropout(struct lister *l, double rows, double width) {
 	if (!l->run->train) return;
 	forward(l, "addu", 1, rows, width, 2.25);
 	backward(l, "addu", 1, rows, width, 2.25);
 }
 
-static void residual(lister *l) {
+static void residual(struct lister *l) {
 	if (!l->run->compiled) forward(l, "add", 1, l->tokens, l->hidden, 3);
 	backward(l, "add", 1, l->tokens, l->hidden, 3);
 }
 
-static void layer_norm(lister *l) {
+static void layer_norm(struct lister *l) {
 	forward(l, "ln", 1, l->tokens, l->hidden, l->run->compiled ? 3 : 2);
 	backward(l, "ln", 1, l->tokens, l->hidden, 3);
 	backward(l, "addu", 1, l->tokens, l->hidden, 2); /* sums for scale and shift */
 }
 
 /* Written out as power, mean, product with the root, product with the scale. */
-static void rms_norm(lister *l) {
+static void rms_norm(struct lister *l) {
 	if (l->run->compiled) {
 		forward(l, "ln", 1, l->tokens, l->hidden, 3);
 		return;
@@ -93,15 +93,15 @@ static void rms_norm(lister *l) {
 
 /* ---- attention ---- */
 
-typedef struct attention {
+struct attention {
 	double queries, keys;        /* tokens of one sequence */
 	double copies, copy_back;    /* of T x inner, in front of and behind the products */
 	double before, before_grad;  /* accesses per score between product and softmax: scale, mask */
 	double launches;             /* kernels that these are */
 	bool dropout;
-} attention;
+};
 
-static void attend(lister *l, const attention *a) {
+static void attend(struct lister *l, const struct attention *a) {
 	double heads = l->model->heads, batch = l->sequences * heads, head = l->inner / heads;
 	double rows = batch * a->queries;
 	bool fused = l->run->compiled;
@@ -125,7 +125,7 @@ static void attend(lister *l, const attention *a) {
 /* ---- the families ---- */
 
 /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), operation by operation. */
-static void gelu_by_parts(lister *l, double width) {
+static void gelu_by_parts(struct lister *l, double width) {
 	double t = l->tokens;
 	if (l->run->compiled) {
 		forward(l, "gelu", 1, t, width, 2);
@@ -146,12 +146,12 @@ static void gelu_by_parts(lister *l, double width) {
 	backward(l, "add", 2, t, width, 3);  /* x is used three times */
 }
 
-static void gpt2_layer(lister *l) {
+static void gpt2_layer(struct lister *l) {
 	double t = l->tokens, h = l->hidden, f = l->model->ffn;
 	layer_norm(l);
 	linear(l, t, h, 3 * h, true);
 	/* division by the root of the head size, where() with the causal mask */
-	attend(l, &(attention){l->seq, l->seq, 3, 5, 4.25, 4.25, 2, true});
+	attend(l, &(struct attention){l->seq, l->seq, 3, 5, 4.25, 4.25, 2, true});
 	linear(l, t, h, h, true);
 	dropout(l, t, h);
 	residual(l);
@@ -163,7 +163,7 @@ static void gpt2_layer(lister *l) {
 	residual(l);
 }
 
-static void opt_layer(lister *l) {
+static void opt_layer(struct lister *l) {
 	double t = l->tokens, h = l->hidden, f = l->model->ffn;
 	layer_norm(l);
 	for (int i = 0; i < 3; i++) linear(l, t, h, h, true);
@@ -171,7 +171,7 @@ static void opt_layer(lister *l) {
 	backward(l, "mulu", 1, t, h, 2);
 	backward(l, "add", 2, t, h, 3);
 	/* addition of the mask, maximum with the least number */
-	attend(l, &(attention){l->seq, l->seq, 3, 4, 4.1, 5, 2, false});
+	attend(l, &(struct attention){l->seq, l->seq, 3, 4, 4.1, 5, 2, false});
 	linear(l, t, h, h, true);
 	dropout(l, t, h);
 	residual(l);
@@ -184,12 +184,12 @@ static void opt_layer(lister *l) {
 	residual(l);
 }
 
-static void bert_layer(lister *l) {
+static void bert_layer(struct lister *l) {
 	double t = l->tokens, h = l->hidden, f = l->model->ffn;
 	for (int i = 0; i < 3; i++) linear(l, t, h, h, true);
 	backward(l, "add", 2, t, h, 3);
 	/* division by the root of the head size, addition of the mask */
-	attend(l, &(attention){l->seq, l->seq, 3, 4, 4, 2, 2, true});
+	attend(l, &(struct attention){l->seq, l->seq, 3, 4, 4, 2, 2, true});
 	linear(l, t, h, h, true);
 	dropout(l, t, h);
 	residual(l);
@@ -206,18 +206,18 @@ static void bert_layer(lister *l) {
 /* Attention of T5: no bias, no scale; a table of relative positions is added to the scores. It comes out of an
  * embedding with the heads innermost and is never turned round, so a score's bias costs a sector of 32 bytes, 8 elements.
  * Attention to the encoder adds its mask alone. */
-static void t5_attention(lister *l, bool positions) {
+static void t5_attention(struct lister *l, bool positions) {
 	double t = l->tokens, h = l->hidden;
 	rms_norm(l);
 	for (int i = 0; i < 3; i++) linear(l, t, h, l->inner, false);
 	backward(l, "add", 2, t, h, 3);
-	attend(l, &(attention){l->seq, l->seq, 3, 4, positions ? 2 + 8 : 3, 3, 1, true});
+	attend(l, &(struct attention){l->seq, l->seq, 3, 4, positions ? 2 + 8 : 3, 3, 1, true});
 	linear(l, t, l->inner, h, false);
 	dropout(l, t, h);
 	residual(l);
 }
 
-static void t5_mlp(lister *l, double tokens) {
+static void t5_mlp(struct lister *l, double tokens) {
 	double f = l->model->ffn;
 	linear(l, tokens, l->hidden, f, false);
 	forward(l, "relu", 1, tokens, f, 2);
@@ -228,7 +228,7 @@ static void t5_mlp(lister *l, double tokens) {
 
 /* Tokens without padding are all alike here: one expert gets as many as it takes, the others none; routing, gathering
  * and scattering are many small launches. */
-static void switch_mlp(lister *l) {
+static void switch_mlp(struct lister *l) {
 	enum { CAPACITY = 64 };
 	double t = l->tokens, h = l->hidden, experts = l->model->experts;
 	rms_norm(l);
@@ -242,7 +242,7 @@ static void switch_mlp(lister *l) {
 	residual(l);
 }
 
-static void dense_mlp(lister *l) {
+static void dense_mlp(struct lister *l) {
 	rms_norm(l);
 	t5_mlp(l, l->tokens);
 	dropout(l, l->tokens, l->hidden);
@@ -251,7 +251,7 @@ static void dense_mlp(lister *l) {
 
 /* ---- ends ---- */
 
-static void embedding(lister *l, double tables) {
+static void embedding(struct lister *l, double tables) {
 	forward(l, "addu", tables, l->tokens, l->hidden, 2);
 	forward(l, "add", tables, l->tokens, l->hidden, 3);
 	dropout(l, l->tokens, l->hidden);
@@ -261,13 +261,13 @@ static void embedding(lister *l, double tables) {
 }
 
 /* The loss is computed outside of what is timed; its gradient is not. */
-static void head(lister *l) {
+static void head(struct lister *l) {
 	linear(l, l->tokens, l->hidden, l->model->vocab, false);
 	backward(l, "softmax", 1, l->tokens, l->model->vocab, 3);
 	backward(l, "addu", 1, l->tokens, l->model->vocab, 1);
 }
 
-static void list_bert(lister *l) {
+static void list_bert(struct lister *l) {
 	embedding(l, 3);
 	layer_norm(l);
 	l->layers = l->model->layers;
@@ -280,7 +280,7 @@ static void list_bert(lister *l) {
 	head(l);
 }
 
-static void list_switch(lister *l) {
+static void list_switch(struct lister *l) {
 	double encoder = l->model->layers, decoder = l->model->decoder_layers;
 	embedding(l, 1);
 	embedding(l, 1);
@@ -297,7 +297,7 @@ static void list_switch(lister *l) {
 	head(l);
 }
 
-static void list_decoder(lister *l) {
+static void list_decoder(struct lister *l) {
 	embedding(l, 2);
 	l->layers = l->model->layers;
 	if (strcmp(l->model->family, "opt") == 0) opt_layer(l);
@@ -318,7 +318,7 @@ bool lk_eager_known(const lk_model *model) {
 
 lk_status lk_eager_list(const lk_model *model, const lk_eager_run *run, lk_eager_ops *out, lk_error *err) {
 	double inner = (double)model->heads * (model->head_dim > 0 ? model->head_dim : model->hidden / model->heads);
-	lister l = {.model = model, .run = run, .out = out, .tokens = run->batch * run->seq, .seq = run->seq,
+	struct lister l = {.model = model, .run = run, .out = out, .tokens = run->batch * run->seq, .seq = run->seq,
 	            .sequences = run->batch, .hidden = model->hidden, .inner = inner, .layers = 1};
 	if (strcmp(model->family, "bert") == 0) list_bert(&l);
 	else if (strcmp(model->family, "switch_transformers") == 0) list_switch(&l);

@@ -15,30 +15,30 @@
 
 enum { ROWS = 1 << 20, WORDS = 512, WORLD_MOST = 4096, NODE_GPUS = 8 /* of a test that does not say */ };
 
-typedef struct reader {
+struct reader {
 	lk_arena *arena;
 	const lk_csv *csv;
 	lk_memory_runs *out;
 	const char **names; /* [columns] of flags; NULL: no flag */
 	int columns;
-} reader;
+};
 
-typedef struct words {
+struct words {
 	const char *at[WORDS];
 	int count;
-} words;
+};
 
-static bool put(words *w, const char *word) {
+static bool put(struct words *w, const char *word) {
 	if (!word || w->count == WORDS) return false;
 	w->at[w->count++] = word;
 	return true;
 }
 
-static const char *field(const reader *r, const char *name) {
+static const char *field(const struct reader *r, const char *name) {
 	return lk_csv_field(r->csv, lk_csv_column(r->csv, name));
 }
 
-static const char *kept(const reader *r, const char *name) {
+static const char *kept(const struct reader *r, const char *name) {
 	return lk_arena_strdup(r->arena, field(r, name));
 }
 
@@ -71,14 +71,14 @@ static const char *program_of(const char *model) {
 	return strcmp(model, "bert") == 0 ? "pretrain_bert.py" : "pretrain_gpt.py";
 }
 
-static bool put_flag(reader *r, words *w, const char *name, const char *value) {
+static bool put_flag(struct reader *r, struct words *w, const char *name, const char *value) {
 	char *flag = lk_arena_printf(r->arena, "--%s", name);
 	bool on = strcmp(value, "True") == 0;
 	if (strcmp(value, "False") == 0) return true;
 	return put(w, flag) && (on || put(w, lk_arena_strdup(r->arena, value)));
 }
 
-static bool put_text(words *w, char *text) {
+static bool put_text(struct words *w, char *text) {
 	for (char *word = text, *end; *word; word = end) {
 		word += strspn(word, " ");
 		end = word + strcspn(word, " ");
@@ -88,7 +88,7 @@ static bool put_text(words *w, char *text) {
 	return true;
 }
 
-static bool put_columns(reader *r, words *w) {
+static bool put_columns(struct reader *r, struct words *w) {
 	for (int c = 0; c < r->columns; c++) {
 		const char *value = lk_csv_field(r->csv, c);
 		if (r->names[c] && *value && !put_flag(r, w, r->names[c], value)) return false;
@@ -97,13 +97,13 @@ static bool put_columns(reader *r, words *w) {
 	return !*vocab || *stated || put_flag(r, w, "vocab-size", vocab);
 }
 
-static bool put_backend(reader *r, const lk_memory_run *run, words *w) {
+static bool put_backend(struct reader *r, const lk_memory_run *run, struct words *w) {
 	bool open = !*field(r, "attention-backend") && strcmp(field(r, "transformer-impl"), "transformer_engine") == 0;
 	bool exact = strcmp(field(r, "deterministic-mode"), "True") == 0;
 	return !(open && exact && early_software(run->env)) || put_flag(r, w, "attention-backend", "unfused");
 }
 
-static lk_status line_of(reader *r, const lk_memory_run *run, int gpus, words *w, lk_error *err) {
+static lk_status line_of(struct reader *r, const lk_memory_run *run, int gpus, struct words *w, lk_error *err) {
 	const char *more = lk_memory_flags(r->arena, run->model, run->test);
 	bool ok = put(w, "torchrun") && put(w, "--nproc_per_node") && put(w, lk_arena_printf(r->arena, "%d", gpus)) &&
 			  put(w, program_of(run->model)) && put_columns(r, w) && put_backend(r, run, w) && more &&
@@ -113,8 +113,8 @@ static lk_status line_of(reader *r, const lk_memory_run *run, int gpus, words *w
 
 /* ---- a job ---- */
 
-static lk_status job_of(reader *r, lk_memory_run *run, int gpus, lk_error *err) {
-	words w = {.count = 0};
+static lk_status job_of(struct reader *r, lk_memory_run *run, int gpus, lk_error *err) {
+	struct words w = {.count = 0};
 	lk_launch launch;
 	const lk_device *device;
 	LK_TRY(line_of(r, run, gpus, &w, err));
@@ -133,7 +133,7 @@ static double resident(const lk_job *job) {
 /* The table does not state how many GPUs the release tests ran on. Only the optimizer's shards depend on it, so the
  * world size, a power of two times the model-parallel ranks, is that whose model states come nearest to the steady
  * allocation, which is measured apart from the peak. */
-static lk_status find_world(reader *r, lk_memory_run *run, lk_error *err) {
+static lk_status find_world(struct reader *r, lk_memory_run *run, lk_error *err) {
 	lk_memory_run best = *run;
 	double nearest = INFINITY;
 	lk_error first = {0};
@@ -158,7 +158,7 @@ static lk_status find_world(reader *r, lk_memory_run *run, lk_error *err) {
 	return run->note ? LK_OK : lk_oom(err);
 }
 
-static lk_status build(reader *r, lk_memory_run *run, lk_error *err) {
+static lk_status build(struct reader *r, lk_memory_run *run, lk_error *err) {
 	int nodes = atoi(field(r, "nodes")), each = atoi(field(r, "gpus_per_node"));
 	if (nodes > 0 && each > 0 && nodes <= WORLD_MOST && each <= WORLD_MOST) return job_of(r, run, nodes * each, err);
 	if (strcmp(field(r, "type"), "release") != 0) return job_of(r, run, NODE_GPUS, err);
@@ -168,14 +168,14 @@ static lk_status build(reader *r, lk_memory_run *run, lk_error *err) {
 
 /* ---- rows ---- */
 
-static lk_status read_bytes(reader *r, const char *name, double *out, lk_error *err) {
+static lk_status read_bytes(struct reader *r, const char *name, double *out, lk_error *err) {
 	const char *text = field(r, name);
 	*out = NAN;
 	return *text ? lk_parse_real(text, 0, 1e15, out, lk_csv_where(r->csv), err) : LK_OK;
 }
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	reader *r = context;
+	struct reader *r = context;
 	(void)csv, (void)at;
 	if (!lk_push(r->out)) return lk_oom(err);
 	lk_memory_run *run = lk_last(r->out);
@@ -198,7 +198,7 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 
 /* Columns that are flags. */
 static lk_status find_flags(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	reader *r = context;
+	struct reader *r = context;
 	(void)at;
 	r->csv = csv;
 	r->columns = lk_csv_columns(csv);
@@ -217,5 +217,5 @@ lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk
 	static const lk_csv_table table = {
 		needed, NEEDED, NEEDED, "table of memory, with flags of Megatron-LM as columns", ROWS, read_row, find_flags,
 	};
-	return lk_csv_read(in, &table, &(reader){.arena = arena, .out = out}, err);
+	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }

@@ -69,17 +69,17 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_
 	return read_mode(r, err);
 }
 
-typedef struct reading {
+struct reading {
 	lk_arena *arena;
 	lk_model_runs *out;
-} reading;
+};
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	reading *r = context;
+	struct reading *r = context;
 	return lk_push(r->out) ? read_row(r->arena, csv, at, lk_last(r->out), err) : lk_oom(err);
 }
 
 lk_status lk_models_read(lk_arena *arena, lk_stream *in, lk_model_runs *out, lk_error *err) {
 	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of whole networks", ROWS, add_row, NULL};
-	return lk_csv_read(in, &table, &(reading){arena, out}, err);
+	return lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 }

@@ -18,7 +18,7 @@
 enum { WORDS = 64, LIMIT = 256 << 20, HOSTS = 4096, RANKS = 1 << 20 };
 
 /* A log while it is read. */
-typedef struct reader {
+struct reader {
 	lk_arena *arena;
 	lk_nccl_runs *runs;
 	const char *name;
@@ -27,7 +27,7 @@ typedef struct reader {
 	lk_nccl_run run;
 	LK_VEC(const char *) hosts; /* of the run, each once */
 	int columns, times[2];      /* of the header: columns, and where the times stand; -1 */
-} reader;
+};
 
 double lk_nccl_point_us(const lk_nccl_point *point) {
 	return isnan(point->us) ? point->in_place_us : point->us;
@@ -115,7 +115,7 @@ static int join(lk_nccl_point *points, size_t count) {
 }
 
 /* Ends the run that is being read, if it has rows. */
-static lk_status end_run(reader *r, lk_error *err) {
+static lk_status end_run(struct reader *r, lk_error *err) {
 	if (r->points.count) {
 		if (!lk_push(r->runs)) return lk_oom(err);
 		lk_nccl_run *run = lk_last(r->runs);
@@ -134,7 +134,7 @@ static lk_status end_run(reader *r, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status add_point(reader *r, lk_nccl_point point, lk_error *err) {
+static lk_status add_point(struct reader *r, lk_nccl_point point, lk_error *err) {
 	if (r->points.count == 0) {
 		r->run.where = lk_arena_printf(r->arena, "%s:%d", r->name, r->line);
 		if (!r->run.where) return lk_oom(err);
@@ -145,7 +145,7 @@ static lk_status add_point(reader *r, lk_nccl_point point, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status add_rank(reader *r, const char *host, const char *device, lk_error *err) {
+static lk_status add_rank(struct reader *r, const char *host, const char *device, lk_error *err) {
 	if (r->run.gpus < RANKS) r->run.gpus++;
 	if (!*r->run.device) r->run.device = lk_arena_strdup(r->arena, device);
 	if (!r->run.device) return lk_oom(err);
@@ -189,7 +189,7 @@ static char *behind_rank(char *line) {
 }
 
 /* "#  Rank  0 Group  0 Pid 12 on  host device  0 [0x07] NVIDIA A100" */
-static lk_status read_rank(reader *r, char *line, lk_error *err) {
+static lk_status read_rank(struct reader *r, char *line, lk_error *err) {
 	char host[256] = "", *on = strstr(line, " on "), *device = strchr(line, ']');
 	if (!on || !device) return LK_OK;
 	on += 4;
@@ -202,7 +202,7 @@ static lk_status read_rank(reader *r, char *line, lk_error *err) {
 	return add_rank(r, host, device, err);
 }
 
-static void read_header(reader *r, char *line) {
+static void read_header(struct reader *r, char *line) {
 	char *words[WORDS];
 	int count = split(line, words), first = count > 0 && strcmp(words[0], "#") == 0;
 	r->times[0] = r->times[1] = -1;
@@ -211,14 +211,14 @@ static void read_header(reader *r, char *line) {
 		if (strcmp(words[i], "time") == 0 || strcmp(words[i], "cputime") == 0) r->times[found++] = i - first;
 }
 
-static lk_status read_comment(reader *r, char *line, lk_error *err) {
+static lk_status read_comment(struct reader *r, char *line, lk_error *err) {
 	if (strstr(line, "nThread") && strstr(line, "nGpus")) LK_TRY(end_run(r, err));
 	if (strstr(line, " Rank ") && strstr(line, "device")) return read_rank(r, line, err);
 	if (strstr(line, "size") && strstr(line, "count") && strstr(line, "time")) read_header(r, line);
 	return LK_OK;
 }
 
-static lk_status read_row(reader *r, char *line, lk_error *err) {
+static lk_status read_row(struct reader *r, char *line, lk_error *err) {
 	char *words[WORDS];
 	int count = split(line, words), time = r->times[0], second = r->times[1];
 	lk_nccl_point point = {.us = NAN, .in_place_us = NAN, .busbw = NAN};
@@ -243,7 +243,7 @@ static lk_status read_row(reader *r, char *line, lk_error *err) {
 	return add_point(r, point, err);
 }
 
-static lk_status read_text(reader *r, char *text, lk_error *err) {
+static lk_status read_text(struct reader *r, char *text, lk_error *err) {
 	for (char *line = text, *next; line; line = next) {
 		next = strchr(line, '\n');
 		if (next) *next++ = '\0';
@@ -272,7 +272,7 @@ static double time_at(const lk_value *group) {
 	return isnan(us) ? number_at(group, "cpu_time") : us;
 }
 
-static lk_status read_devices(reader *r, const lk_value *devices, lk_error *err) {
+static lk_status read_devices(struct reader *r, const lk_value *devices, lk_error *err) {
 	for (size_t i = 0; devices && devices->kind == LK_JSON_ARRAY && i < devices->count; i++) {
 		const lk_value *host = lk_json_get(&devices->items[i], "hostname");
 		const lk_value *device = lk_json_get(&devices->items[i], "device_info");
@@ -282,7 +282,7 @@ static lk_status read_devices(reader *r, const lk_value *devices, lk_error *err)
 	return LK_OK;
 }
 
-static lk_status read_results(reader *r, const lk_value *results, lk_error *err) {
+static lk_status read_results(struct reader *r, const lk_value *results, lk_error *err) {
 	for (size_t i = 0; results && results->kind == LK_JSON_ARRAY && i < results->count; i++) {
 		const lk_value *row = &results->items[i], *out = lk_json_get(row, "out_of_place");
 		const lk_value *in = lk_json_get(row, "in_place");
@@ -300,7 +300,7 @@ static lk_status read_results(reader *r, const lk_value *results, lk_error *err)
 	return LK_OK;
 }
 
-static lk_status read_json(reader *r, const char *text, size_t size, lk_error *err) {
+static lk_status read_json(struct reader *r, const char *text, size_t size, lk_error *err) {
 	lk_stream *in;
 	lk_value *top;
 	LK_TRY(lk_stream_memory(text, size, r->name, &in, err));
@@ -322,7 +322,7 @@ lk_status lk_nccl_log_read(lk_arena *arena, lk_stream *in, lk_nccl_runs *out, lk
 	char *text;
 	size_t size;
 	LK_TRY(lk_nccl_log_text(arena, in, &text, &size, err));
-	reader r = {
+	struct reader r = {
 		.arena = arena,
 		.runs = out,
 		.name = lk_stream_name(in),

@@ -10,28 +10,28 @@
 enum { ROWS = 1 << 22, NAMES = 4096 };
 
 /* A name that occurs in many rows, kept once. */
-typedef struct name {
+struct name {
 	const char *text;
 	const lk_device *device;
-} name;
+};
 
 /* The columns of both forms; -1 where the table lacks one. */
-typedef struct reader {
+struct reader {
 	lk_csv *csv;
 	lk_arena *arena;
-	LK_VEC(name) names;
+	LK_VEC(struct name) names;
 	const char *file;
 	bool general;  /* the form with d0, d1, ... */
 	int op, gpu, dtype, time, points, model, size[4];
-} reader;
+};
 
-static const char *place(const reader *r, const char *column, char out[256]) {
+static const char *place(const struct reader *r, const char *column, char out[256]) {
 	snprintf(out, 256, "%.200s: %s", lk_csv_where(r->csv), column);
 	return out;
 }
 
 /* The one copy of a name, and the device of that name. Tables are sorted: the newest names come first. */
-static lk_status keep(reader *r, const char *text, name *out, lk_error *err) {
+static lk_status keep(struct reader *r, const char *text, struct name *out, lk_error *err) {
 	for (size_t i = r->names.count; i-- > 0;) {
 		if (strcmp(r->names.at[i].text, text) != 0) continue;
 		*out = r->names.at[i];
@@ -41,11 +41,11 @@ static lk_status keep(reader *r, const char *text, name *out, lk_error *err) {
 		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(r->csv), "more than %d names of devices and operations", NAMES);
 	const char *copy = lk_arena_strdup(r->arena, text);
 	if (!copy || !lk_push(&r->names)) return lk_oom(err);
-	*lk_last(&r->names) = *out = (name){copy, lk_device_find(copy)};
+	*lk_last(&r->names) = *out = (struct name){copy, lk_device_find(copy)};
 	return LK_OK;
 }
 
-static lk_status read_size(const reader *r, int column, const char *what, double *out, lk_error *err) {
+static lk_status read_size(const struct reader *r, int column, const char *what, double *out, lk_error *err) {
 	long long value;
 	char where[256];
 	LK_TRY(lk_parse_int(lk_csv_field(r->csv, column), 1, 1000000000, &value, place(r, what, where), err));
@@ -53,7 +53,7 @@ static lk_status read_size(const reader *r, int column, const char *what, double
 	return LK_OK;
 }
 
-static lk_status read_dtype(const reader *r, lk_dtype *out, lk_error *err) {
+static lk_status read_dtype(const struct reader *r, lk_dtype *out, lk_error *err) {
 	const char *text = lk_csv_field(r->csv, r->dtype);
 	char where[256];
 	*out = LK_FP32;
@@ -63,7 +63,7 @@ static lk_status read_dtype(const reader *r, lk_dtype *out, lk_error *err) {
 }
 
 /* Sizes in the order batch, m, n, k. A row whose last one is empty is no product. */
-static lk_status read_sizes(const reader *r, lk_op_sample *s, lk_error *err) {
+static lk_status read_sizes(const struct reader *r, lk_op_sample *s, lk_error *err) {
 	static const char *const general[] = {"d0", "d1", "d2", "d3"}, *const plain[] = {"", "m", "n", "k"};
 	const char *const *what = r->general ? general : plain;
 	s->family = *lk_csv_field(r->csv, r->size[3]) ? LK_FAMILY_GEMM : LK_FAMILY_MEMORY;
@@ -79,8 +79,8 @@ static lk_status read_sizes(const reader *r, lk_op_sample *s, lk_error *err) {
 	return read_size(r, r->size[3], what[3], &s->k, err);
 }
 
-static lk_status read_row(reader *r, lk_op_sample *s, lk_error *err) {
-	name op, gpu, model = {"", NULL};
+static lk_status read_row(struct reader *r, lk_op_sample *s, lk_error *err) {
+	struct name op, gpu, model = {"", NULL};
 	char where[256];
 	double ms;
 	LK_TRY(keep(r, lk_csv_field(r->csv, r->op), &op, err));
@@ -102,7 +102,7 @@ static lk_status read_row(reader *r, lk_op_sample *s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status find_columns(reader *r, lk_error *err) {
+static lk_status find_columns(struct reader *r, lk_error *err) {
 	static const char *const general[] = {"d0", "d1", "d2", "d3"}, *const plain[] = {"", "m", "n", "k"};
 	r->general = lk_csv_column(r->csv, "latency_ms") >= 0;
 	r->time = lk_csv_column(r->csv, r->general ? "latency_ms" : "time_ms");
@@ -119,7 +119,7 @@ static lk_status find_columns(reader *r, lk_error *err) {
 	return lk_hint(err, "a table has gpu, op, m, n, k and time_ms, or gpu, op, d0 to d3 and latency_ms");
 }
 
-static lk_status read_rows(reader *r, lk_op_samples *out, lk_error *err) {
+static lk_status read_rows(struct reader *r, lk_op_samples *out, lk_error *err) {
 	LK_TRY(find_columns(r, err));
 	for (;;) {
 		bool more;
@@ -132,7 +132,7 @@ static lk_status read_rows(reader *r, lk_op_samples *out, lk_error *err) {
 }
 
 lk_status lk_ops_read(lk_arena *arena, lk_stream *in, lk_op_samples *out, lk_error *err) {
-	reader r = {.arena = arena, .file = lk_stream_name(in)};
+	struct reader r = {.arena = arena, .file = lk_stream_name(in)};
 	LK_TRY(lk_csv_open(in, &r.csv, err));
 	lk_status status = read_rows(&r, out, err);
 	lk_csv_close(r.csv);

@@ -29,24 +29,24 @@ static const struct number {
 	{"seq_parallel", AT(seq_parallel), 0, 1}, {"mtp", AT(mtp), 0, 64},
 };
 
-typedef struct word {
+struct word {
 	const char *text;
 	int value;
-} word;
+};
 
-static const word tasks[] = {{"pretrain", LK_TASK_PRETRAIN}, {"sft", LK_TASK_SFT}, {"lora", LK_TASK_LORA}, {NULL, 0}};
-static const word attentions[] = {{"mha", LK_ATTN_HEADS}, {"gqa", LK_ATTN_HEADS}, {"mqa", LK_ATTN_HEADS},
+static const struct word tasks[] = {{"pretrain", LK_TASK_PRETRAIN}, {"sft", LK_TASK_SFT}, {"lora", LK_TASK_LORA}, {NULL, 0}};
+static const struct word attentions[] = {{"mha", LK_ATTN_HEADS}, {"gqa", LK_ATTN_HEADS}, {"mqa", LK_ATTN_HEADS},
 	{"mla", LK_ATTN_MLA}, {NULL, 0}};
-static const word shardings[] = {{"none", LK_SHARD_NONE}, {"zero1", LK_SHARD_ZERO1}, {"zero2", LK_SHARD_ZERO2},
+static const struct word shardings[] = {{"none", LK_SHARD_NONE}, {"zero1", LK_SHARD_ZERO1}, {"zero2", LK_SHARD_ZERO2},
 	{"zero3", LK_SHARD_ZERO3}, {"fsdp", LK_SHARD_ZERO3}, {NULL, 0}};
-static const word recomputes[] = {{"none", LK_RECOMPUTE_NONE}, {"selective", LK_RECOMPUTE_SELECTIVE},
+static const struct word recomputes[] = {{"none", LK_RECOMPUTE_NONE}, {"selective", LK_RECOMPUTE_SELECTIVE},
 	{"full", LK_RECOMPUTE_FULL}, {NULL, 0}};
-static const word kernels[] = {{"flash", LK_KERNEL_FLASH}, {"unfused", LK_KERNEL_UNFUSED}, {NULL, 0}};
+static const struct word kernels[] = {{"flash", LK_KERNEL_FLASH}, {"unfused", LK_KERNEL_UNFUSED}, {NULL, 0}};
 
 static const struct choice {
 	const char *name;
 	size_t offset;
-	const word *words;
+	const struct word *words;
 } choices[] = {
 	{"task", AT(task), tasks}, {"attention", AT(attention), attentions}, {"sharding", AT(sharding), shardings},
 	{"recompute", AT(recompute), recomputes}, {"attn_kernel", AT(attn_kernel), kernels},
@@ -59,24 +59,24 @@ enum {
 };
 
 /* The table while it is read. */
-typedef struct reader {
+struct reader {
 	const lk_csv *csv;
 	lk_arena *arena;
 	lk_runs *out;
 	int number[NUMBERS], choice[CHOICES]; /* columns, -1 where the table lacks them */
-} reader;
+};
 
-static const char *field(const reader *r, const char *name) {
+static const char *field(const struct reader *r, const char *name) {
 	return lk_csv_field(r->csv, lk_csv_column(r->csv, name));
 }
 
 /* "runs.csv:12: tp" */
-static const char *place(const reader *r, const char *column, char out[256]) {
+static const char *place(const struct reader *r, const char *column, char out[256]) {
 	snprintf(out, 256, "%.200s: %s", lk_csv_where(r->csv), column);
 	return out;
 }
 
-static lk_status read_number(const reader *r, int i, lk_run_row *row, lk_error *err) {
+static lk_status read_number(const struct reader *r, int i, lk_run_row *row, lk_error *err) {
 	int *at = (int *)(void *)((char *)row + numbers[i].offset);
 	const char *text = lk_csv_field(r->csv, r->number[i]);
 	char where[256];
@@ -86,22 +86,22 @@ static lk_status read_number(const reader *r, int i, lk_run_row *row, lk_error *
 	return LK_OK;
 }
 
-static lk_status unknown_word(const reader *r, const char *column, const char *text, const word *words, lk_error *err) {
+static lk_status unknown_word(const struct reader *r, const char *column, const char *text, const struct word *words, lk_error *err) {
 	char where[256], list[200] = "";
 	lk_fail(err, LK_ERR_INPUT, place(r, column, where), "\"%.60s\" is not known", text);
-	for (const word *w = words; w->text; w++) {
+	for (const struct word *w = words; w->text; w++) {
 		size_t used = strlen(list);
 		snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", w->text);
 	}
 	return lk_hint(err, "give one of %s, or leave it empty", list);
 }
 
-static lk_status read_choice(const reader *r, int i, lk_run_row *row, lk_error *err) {
+static lk_status read_choice(const struct reader *r, int i, lk_run_row *row, lk_error *err) {
 	int *at = (int *)(void *)((char *)row + choices[i].offset);
 	const char *text = lk_csv_field(r->csv, r->choice[i]);
 	*at = LK_EMPTY;
 	if (!*text) return LK_OK;
-	for (const word *w = choices[i].words; w->text; w++) {
+	for (const struct word *w = choices[i].words; w->text; w++) {
 		if (strcmp(text, w->text) != 0) continue;
 		*at = w->value;
 		return LK_OK;
@@ -109,7 +109,7 @@ static lk_status read_choice(const reader *r, int i, lk_run_row *row, lk_error *
 	return unknown_word(r, choices[i].name, text, choices[i].words, err);
 }
 
-static lk_status read_precision(const reader *r, lk_run_row *row, lk_error *err) {
+static lk_status read_precision(const struct reader *r, lk_run_row *row, lk_error *err) {
 	const char *text = field(r, "precision");
 	char where[256];
 	lk_dtype dtype;
@@ -124,7 +124,7 @@ static lk_status read_precision(const reader *r, lk_run_row *row, lk_error *err)
 }
 
 /* Switches, separated by ';'. What is not known does not change the prediction, and the row says so. */
-static lk_status read_options(const reader *r, lk_run_row *row, lk_run *run, lk_error *err) {
+static lk_status read_options(const struct reader *r, lk_run_row *row, lk_run *run, lk_error *err) {
 	for (const char *at = field(r, "options"); *at;) {
 		size_t length = strcspn(at, ";");
 		if (length == 7 && strncmp(at, "compile", 7) == 0) row->compile = true;
@@ -140,7 +140,7 @@ static lk_status read_options(const reader *r, lk_run_row *row, lk_run *run, lk_
 	return LK_OK;
 }
 
-static lk_status read_reals(const reader *r, lk_run_row *row, lk_run *run, lk_error *err) {
+static lk_status read_reals(const struct reader *r, lk_run_row *row, lk_run *run, lk_error *err) {
 	const char *network = field(r, "net_gbps_per_gpu"), *step = field(r, "step_s");
 	char where[256];
 	row->net_gbps_per_gpu = LK_EMPTY;
@@ -151,7 +151,7 @@ static lk_status read_reals(const reader *r, lk_run_row *row, lk_run *run, lk_er
 	return LK_OK;
 }
 
-static lk_status read_texts(const reader *r, lk_run *run, lk_error *err) {
+static lk_status read_texts(const struct reader *r, lk_run *run, lk_error *err) {
 	const struct {
 		const char **to;
 		const char *column;
@@ -171,7 +171,7 @@ static lk_status read_texts(const reader *r, lk_run *run, lk_error *err) {
 }
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	const reader *r = context;
+	const struct reader *r = context;
 	(void)csv, (void)at;
 	if (!lk_push(r->out)) return lk_oom(err);
 	lk_run *run = lk_last(r->out);
@@ -186,7 +186,7 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 }
 
 static lk_status find_columns(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	reader *r = context;
+	struct reader *r = context;
 	(void)at, (void)err;
 	r->csv = csv;
 	for (int i = 0; i < NUMBERS; i++) r->number[i] = lk_csv_column(csv, numbers[i].name);
@@ -199,7 +199,7 @@ lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *e
 	static const char *const needed[] = {"id", "model", "gpu", "n_gpu", "gbs", "step_s"};
 	enum { NEEDED = sizeof needed / sizeof *needed };
 	static const lk_csv_table table = {needed, NEEDED, NEEDED, "table of runs", ROWS, read_row, find_columns};
-	return lk_csv_read(in, &table, &(reader){.arena = arena, .out = out}, err);
+	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }
 
 const char *lk_run_layout(lk_arena *arena, const lk_run *run) {

@@ -34,13 +34,13 @@ static lk_status read_numbers(const lk_csv *csv, const int *column, double *valu
 	return LK_OK;
 }
 
-typedef struct reading {
+struct reading {
 	lk_arena *arena;
 	lk_slowdown_table *out;
-} reading;
+};
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *column, lk_error *err) {
-	const reading *r = context;
+	const struct reading *r = context;
 	double v[NUMBERS];
 	LK_TRY(read_numbers(csv, column, v, err));
 	if (!lk_push(r->out)) return lk_oom(err);
@@ -63,5 +63,5 @@ lk_status lk_slowdown_read(lk_arena *arena, lk_stream *in, lk_slowdown_table *ou
 	const char *names[COLUMNS];
 	for (int c = 0; c < COLUMNS; c++) names[c] = columns[c].name;
 	const lk_csv_table table = {names, COLUMNS, NUMBERS, "table of overlapped kernels", ROWS, read_row, NULL};
-	return lk_csv_read(in, &table, &(reading){arena, out}, err);
+	return lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 }

@@ -156,17 +156,17 @@ static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_
 	return LK_OK;
 }
 
-typedef struct reading {
+struct reading {
 	lk_arena *arena;
 	lk_throughput_runs *out;
-} reading;
+};
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	reading *r = context;
+	struct reading *r = context;
 	return lk_push(r->out) ? read_row(csv, at, r->arena, lk_last(r->out), err) : lk_oom(err);
 }
 
 lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out, lk_error *err) {
 	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of throughput", ROWS, add_row, NULL};
-	return lk_csv_read(in, &table, &(reading){arena, out}, err);
+	return lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 }

@@ -33,33 +33,33 @@ enum {
 static const double ALPHA = 10e-6; /* s per message */
 
 /* A run as the baselines see it. */
-typedef struct lesson {
+struct lesson {
 	const char *stack;
 	int fold;
 	bool asked, teaches;       /* can be predicted; others may learn from it */
 	double measured, ideal, roofline; /* s; ideal: at the device's peak */
 	double size[SIZES];        /* log2 */
 	int choice[CHOICES];
-} lesson;
+};
 
 /* ---- folds ---- */
 
-typedef struct placed {
+struct placed {
 	const lk_run *run;
 	size_t row;
-} placed;
+};
 
 static int by_fold(const void *a, const void *b) {
-	const lk_run *x = ((const placed *)a)->run, *y = ((const placed *)b)->run;
+	const lk_run *x = ((const struct placed *)a)->run, *y = ((const struct placed *)b)->run;
 	int order = strcmp(x->stack, y->stack);
 	if (order == 0) order = strcmp(x->model, y->model);
 	return order ? order : strcmp(x->gpu, y->gpu);
 }
 
 lk_status lk_runs_folds(const lk_runs *runs, int *fold, int *count, lk_error *err) {
-	placed *rows = malloc((runs->count ? runs->count : 1) * sizeof *rows);
+	struct placed *rows = malloc((runs->count ? runs->count : 1) * sizeof *rows);
 	if (!rows) return lk_oom(err);
-	for (size_t i = 0; i < runs->count; i++) rows[i] = (placed){&runs->at[i], i};
+	for (size_t i = 0; i < runs->count; i++) rows[i] = (struct placed){&runs->at[i], i};
 	qsort(rows, runs->count, sizeof *rows, by_fold);
 	*count = 0;
 	for (size_t i = 0; i < runs->count; i++) {
@@ -119,7 +119,7 @@ static double roofline_of(const lk_run *run, double ideal) {
 	return fmax(device + layer_messages(run, tokens, layers), data_messages(run, layers));
 }
 
-static void describe(const lk_run *run, lesson *l) {
+static void describe(const lk_run *run, struct lesson *l) {
 	const lk_job *j = &run->job;
 	const double sizes[SIZES] = {
 		lk_model_params(&j->model), lk_model_flops(&j->model, j->seq) / j->seq, j->seq, j->gpus, j->tp, j->pp, j->cp, j->ep,
@@ -133,12 +133,12 @@ static void describe(const lk_run *run, lesson *l) {
 	memcpy(l->choice, choices, sizeof choices);
 }
 
-static lesson *lessons_of(lk_arena *arena, const lk_runs *runs, const int *fold) {
-	lesson *lessons = LK_ARRAY(arena, lesson, runs->count);
+static struct lesson *lessons_of(lk_arena *arena, const lk_runs *runs, const int *fold) {
+	struct lesson *lessons = LK_ARRAY(arena, struct lesson, runs->count);
 	for (size_t i = 0; lessons && i < runs->count; i++) {
 		const lk_run *run = &runs->at[i];
-		lesson *l = &lessons[i];
-		*l = (lesson){.stack = run->stack, .fold = fold[i], .asked = !*run->refused, .measured = run->measured_s};
+		struct lesson *l = &lessons[i];
+		*l = (struct lesson){.stack = run->stack, .fold = fold[i], .asked = !*run->refused, .measured = run->measured_s};
 		if (!l->asked) continue;
 		l->ideal = ideal_of(run);
 		l->roofline = roofline_of(run, l->ideal);
@@ -151,22 +151,22 @@ static lesson *lessons_of(lk_arena *arena, const lk_runs *runs, const int *fold)
 
 /* ---- predictions ---- */
 
-typedef double seconds_fn(const lesson *l);
+typedef double seconds_fn(const struct lesson *l);
 
-static double ideal_seconds(const lesson *l) {
+static double ideal_seconds(const struct lesson *l) {
 	return l->ideal;
 }
 
-static double roofline_seconds(const lesson *l) {
+static double roofline_seconds(const struct lesson *l) {
 	return l->roofline;
 }
 
 /* Median of measured over `seconds` in the other folds, of one stack or (NULL) of all; NAN where there are none. */
-static double factor_for(const lesson *lessons, size_t count, int fold, const char *stack, seconds_fn *seconds,
+static double factor_for(const struct lesson *lessons, size_t count, int fold, const char *stack, seconds_fn *seconds,
                          double *room) {
 	size_t n = 0;
 	for (size_t i = 0; i < count; i++) {
-		const lesson *l = &lessons[i];
+		const struct lesson *l = &lessons[i];
 		if (!l->teaches || l->fold == fold || (stack && strcmp(l->stack, stack) != 0)) continue;
 		room[n++] = l->measured / seconds(l);
 	}
@@ -174,14 +174,14 @@ static double factor_for(const lesson *lessons, size_t count, int fold, const ch
 }
 
 /* Rows of one fold share their factor: it is worked out once. */
-static lk_status scaled(lk_arena *arena, lk_scoring *out, const char *name, const lesson *lessons, bool per_stack,
+static lk_status scaled(lk_arena *arena, lk_scoring *out, const char *name, const struct lesson *lessons, bool per_stack,
                         seconds_fn *seconds, int parameters, lk_error *err) {
 	lk_baseline *b = lk_scoring_baseline(arena, out, name, parameters);
 	double *room = LK_ARRAY(arena, double, out->count), *factor = LK_ARRAY(arena, double, out->count);
 	bool *known = LK_ARRAY(arena, bool, out->count);
 	if (!b || !room || !factor || !known) return lk_oom(err);
 	for (size_t i = 0; i < out->count; i++) {
-		const lesson *l = &lessons[i];
+		const struct lesson *l = &lessons[i];
 		if (!l->asked) continue;
 		if (!known[l->fold]) {
 			double found = per_stack ? factor_for(lessons, out->count, l->fold, l->stack, seconds, room) : NAN;
@@ -193,18 +193,18 @@ static lk_status scaled(lk_arena *arena, lk_scoring *out, const char *name, cons
 	return LK_OK;
 }
 
-static double distance(const lesson *a, const lesson *b) {
+static double distance(const struct lesson *a, const struct lesson *b) {
 	double sum = strcmp(a->stack, b->stack) != 0;
 	for (int i = 0; i < SIZES; i++) sum += fabs(a->size[i] - b->size[i]);
 	for (int i = 0; i < CHOICES; i++) sum += a->choice[i] != b->choice[i];
 	return sum;
 }
 
-static lk_status nearest(lk_arena *arena, lk_scoring *out, const lesson *lessons, lk_error *err) {
+static lk_status nearest(lk_arena *arena, lk_scoring *out, const struct lesson *lessons, lk_error *err) {
 	lk_baseline *b = lk_scoring_baseline(arena, out, "nearest run", 0);
 	if (!b) return lk_oom(err);
 	for (size_t i = 0; i < out->count; i++) {
-		const lesson *asked = &lessons[i], *best = NULL;
+		const struct lesson *asked = &lessons[i], *best = NULL;
 		double least = INFINITY;
 		for (size_t k = 0; asked->asked && k < out->count; k++) {
 			if (!lessons[k].teaches || lessons[k].fold == asked->fold) continue;
@@ -217,7 +217,7 @@ static lk_status nearest(lk_arena *arena, lk_scoring *out, const lesson *lessons
 }
 
 /* How many stacks the lessons are of. */
-static int stacks_of(const lesson *lessons, size_t count) {
+static int stacks_of(const struct lesson *lessons, size_t count) {
 	int stacks = 0;
 	for (size_t i = 0; i < count; i++) {
 		bool first = lessons[i].teaches;
@@ -230,7 +230,7 @@ static int stacks_of(const lesson *lessons, size_t count) {
 
 lk_status lk_baselines_runs(lk_arena *arena, const lk_runs *runs, const int *fold, lk_scoring *out, lk_error *err) {
 	if (runs->count > MOST) return LK_OK;
-	lesson *lessons = lessons_of(arena, runs, fold);
+	struct lesson *lessons = lessons_of(arena, runs, fold);
 	if (!lessons) return lk_oom(err);
 	int stacks = stacks_of(lessons, runs->count);
 	LK_TRY(scaled(arena, out, "constant MFU", lessons, false, ideal_seconds, 1, err));

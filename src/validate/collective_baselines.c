@@ -19,11 +19,11 @@ static double traffic(const lk_coll_row *row) {
 	return row->bytes * lk_coll_busbw_factor(row->kind, row->gpus);
 }
 
-typedef struct line_fit {
+struct line_fit {
 	const lk_coll_pick *rows;
 	size_t count;
 	const lk_coll_row *like; /* only rows of its collective and group; NULL: all */
-} line_fit;
+};
 
 static bool alike(const lk_coll_row *a, const lk_coll_row *b) {
 	return !b || (a->kind == b->kind && a->gpus == b->gpus && a->nodes == b->nodes);
@@ -34,7 +34,7 @@ static double line_at(const double *x, const lk_coll_row *row) {
 }
 
 static double line_error(const double *x, void *context) {
-	const line_fit *f = context;
+	const struct line_fit *f = context;
 	double sum = 0;
 	for (size_t i = 0; i < f->count; i++)
 		if (alike(f->rows[i], f->like)) sum += fabs(log(line_at(x, f->rows[i]) / f->rows[i]->us));
@@ -48,7 +48,7 @@ lk_status lk_coll_predict_alpha_beta(const lk_coll_pick *seen, size_t seen_count
 	(void)err;
 	for (size_t i = 0; i < held_count; i++) {
 		if (i == 0 || !alike(held[i], held[i - 1])) {
-			line_fit f = {seen, seen_count, NULL};
+			struct line_fit f = {seen, seen_count, NULL};
 			for (size_t k = 0; k < seen_count && !f.like; k++)
 				if (alike(seen[k], held[i])) f.like = held[i];
 			lk_fit_simplex(numbers, 2, EVALUATIONS, line_error, &f, x, NULL);
@@ -81,14 +81,14 @@ static double scaled(const double *x, const lk_nccl_raw *raw) {
 	return x[0] + x[1] * raw->latency + raw->transfer / x[2 + (int)raw->proto];
 }
 
-typedef struct scalar_fit {
+struct scalar_fit {
 	const lk_nccl_raw *raw;
 	const lk_coll_pick *rows;
 	size_t count;
-} scalar_fit;
+};
 
 static double scalar_error(const double *x, void *context) {
-	const scalar_fit *f = context;
+	const struct scalar_fit *f = context;
 	double sum = 0;
 	for (size_t i = 0; i < f->count; i++)
 		if (f->raw[i].latency > 0) sum += fabs(log(scaled(x, &f->raw[i]) / f->rows[i]->us));
@@ -106,7 +106,7 @@ lk_status lk_coll_predict_scalars(const lk_coll_pick *seen, size_t seen_count, c
 	if (!raw) return lk_oom(err);
 	for (size_t i = 0; i < seen_count; i++)
 		if (!raw_of(seen[i], &raw[i])) raw[i].latency = 0;
-	scalar_fit f = {raw, seen, seen_count};
+	struct scalar_fit f = {raw, seen, seen_count};
 	double x[5];
 	lk_fit_simplex(numbers, 5, EVALUATIONS * 2, scalar_error, &f, x, NULL);
 	for (size_t i = 0; i < held_count; i++) {

@@ -61,14 +61,14 @@ const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *ro
 
 /* ---- leaving out ---- */
 
-typedef struct split {
+struct split {
 	lk_coll_pick *seen, *held;
 	size_t *place; /* of held rows in the table */
 	double *us;    /* of held rows */
 	size_t seen_count, held_count;
-} split;
+};
 
-static void divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, int fold, split *s) {
+static void divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, int fold, struct split *s) {
 	s->seen_count = s->held_count = 0;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *row = &rows->at[i];
@@ -83,7 +83,7 @@ static void divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds f
 }
 
 static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, lk_coll_predictor *predict,
-					   split *s, double *us, lk_error *err) {
+					   struct split *s, double *us, lk_error *err) {
 	int done[FOLDS], count = 0;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *row = &rows->at[i];
@@ -102,7 +102,7 @@ static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_fol
 lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics, lk_coll_folds folds,
 						lk_coll_predictor *predict, double *us, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	split s = {
+	struct split s = {
 		.seen = LK_ARRAY(&arena, lk_coll_pick, rows->count),
 		.held = LK_ARRAY(&arena, lk_coll_pick, rows->count),
 		.place = LK_ARRAY(&arena, size_t, rows->count),

@@ -32,13 +32,13 @@ static void add_product(const lk_model_run *run, const lk_gemm_model *model, con
 }
 
 /* Models of the operations that lists name, looked up once a row of the table. */
-typedef struct found {
+struct found {
 	const lk_memory_kernel *kernel;
 	lk_memory_model model;
-} found;
+};
 
 static const lk_memory_model *model_of(const lk_calibration *c, const lk_device *d, const lk_memory_kernel *kernel,
-                                       found *cache) {
+                                       struct found *cache) {
 	enum { KERNELS = 16 };
 	for (int i = 0; i < KERNELS; i++) {
 		if (cache[i].kernel == kernel) return &cache[i].model;
@@ -51,7 +51,7 @@ static const lk_memory_model *model_of(const lk_calibration *c, const lk_device 
 	return &cache[0].model;
 }
 
-static void add_pass(const lk_calibration *c, const lk_model_run *run, const lk_eager_op *op, found *cache,
+static void add_pass(const lk_calibration *c, const lk_model_run *run, const lk_eager_op *op, struct found *cache,
                      lk_network_work *w) {
 	double count = op->count / (op->whole ? 1 : run->tensor);
 	lk_memory_work work = {op->kernel, op->bytes, op->rows, op->width, 4};
@@ -82,7 +82,7 @@ static void add_exchange(const lk_model_run *run, double batch, lk_network_work 
 lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_run *run, lk_network_work *out,
                              lk_error *err) {
 	lk_eager_ops ops = {0};
-	found cache[16] = {{0}};
+	struct found cache[16] = {{0}};
 	lk_gemm_model products;
 	lk_gemm_model_of(run->device, LK_FP32, &products);
 	double batch = run->batch / run->data;
@@ -152,11 +152,11 @@ double lk_network_seconds(const lk_network_model *m, const lk_network_work *w) {
 
 /* ---- fitting ---- */
 
-typedef struct task {
+struct task {
 	const lk_network_row *rows;
 	size_t count;
 	lk_network_fit *fit;
-} task;
+};
 
 /* Seconds with products longer by a factor. */
 static double with_factor(const lk_network_model *model, const lk_network_work *work, double factor) {
@@ -177,7 +177,7 @@ static double factor_of_row(const lk_network_model *model, const lk_network_row 
 }
 
 /* Products of devices whose kernels are borrowed: the mean of what rows ask for, drawn to 1 as by half a row. */
-static void set_factors(const task *t) {
+static void set_factors(const struct task *t) {
 	for (int d = 0; d < t->fit->owners; d++) {
 		double sum = 0, rows = 0.5;
 		for (size_t i = 0; i < t->count; i++) {
@@ -196,7 +196,7 @@ double lk_network_predict(const lk_network_fit *fit, const lk_network_row *row) 
 }
 
 static double objective(const double *x, void *context) {
-	const task *t = context;
+	const struct task *t = context;
 	double sum = 0, far = 0;
 	t->fit->model = model_from(x);
 	set_factors(t);
@@ -209,7 +209,7 @@ static double objective(const double *x, void *context) {
 	return sum / (double)t->count + 0.002 * far;
 }
 
-static void find_devices(const task *t) {
+static void find_devices(const struct task *t) {
 	lk_network_fit *fit = t->fit;
 	for (size_t i = 0; i < t->count; i++) {
 		if (!t->rows[i].work->borrowed) continue;
@@ -225,7 +225,7 @@ static void find_devices(const task *t) {
 void lk_network_fit_rows(const lk_network_row *rows, size_t count, lk_network_fit *out) {
 	lk_fit_number search[LK_NETWORK_NUMBERS];
 	double x[LK_NETWORK_NUMBERS];
-	task t = {rows, count, out};
+	struct task t = {rows, count, out};
 	*out = (lk_network_fit){.model = lk_network_usual()};
 	if (count == 0) return;
 	find_devices(&t);

@@ -18,25 +18,25 @@ static const char *range_of(lk_arena *arena, const lk_op_sample *s, bool measure
 }
 
 /* Classes and ranges' names of all points; few texts, so each is made once per run of alike rows. */
-typedef struct names {
+struct names {
 	const char *class, *range;
-} names;
+};
 
-static lk_status name_points(lk_arena *arena, const lk_gemm_table *t, const bool *measured, names *out, lk_error *err) {
+static lk_status name_points(lk_arena *arena, const lk_gemm_table *t, const bool *measured, struct names *out, lk_error *err) {
 	for (size_t i = 0; i < t->count; i++) {
 		const lk_op_sample *s = t->points[i].sample, *before = i > 0 ? t->points[i - 1].sample : NULL;
 		if (before && before->op == s->op && before->device == s->device) {
 			out[i] = out[i - 1];
 			continue;
 		}
-		out[i] = (names){class_of(arena, s), range_of(arena, s, measured[t->points[i].device])};
+		out[i] = (struct names){class_of(arena, s), range_of(arena, s, measured[t->points[i].device])};
 		if (!out[i].class || !out[i].range) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
 /* Misses of cross-validated predictions, by the names of their ranges. */
-static lk_miss *misses_of(lk_arena *arena, const lk_gemm_table *t, const names *of, const double *predicted) {
+static lk_miss *misses_of(lk_arena *arena, const lk_gemm_table *t, const struct names *of, const double *predicted) {
 	lk_miss *out = LK_ARRAY(arena, lk_miss, t->count);
 	for (size_t i = 0; out && i < t->count; i++)
 		out[i] = (lk_miss){of[i].range, t->points[i].fold, fabs(log(predicted[i] / t->points[i].sample->seconds)), NAN};
@@ -45,16 +45,16 @@ static lk_miss *misses_of(lk_arena *arena, const lk_gemm_table *t, const names *
 
 /* ---- one format ---- */
 
-typedef struct work {
+struct work {
 	lk_arena *arena;
 	lk_ops_part *part;
 	lk_gemm_table table;
 	double *predicted, *width;
-	names *of;
+	struct names *of;
 	bool measured[LK_GEMM_DEVICES];
-} work;
+};
 
-static lk_status predict_cross(work *w, lk_error *err) {
+static lk_status predict_cross(struct work *w, lk_error *err) {
 	bool general = w->part->folds == LK_FOLDS_GPU;
 	int fitted = 0;
 	for (int d = 0; d < w->table.devices; d++) w->measured[d] = !general;
@@ -69,7 +69,7 @@ static lk_status predict_cross(work *w, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status predict_calibrated(work *w, lk_error *err) {
+static lk_status predict_calibrated(struct work *w, lk_error *err) {
 	static const double unknown = 0.3; /* half a range where no width was calibrated */
 	lk_gemm_model models[LK_GEMM_DEVICES];
 	const char *notes[LK_GEMM_DEVICES] = {NULL};
@@ -90,7 +90,7 @@ static lk_status predict_calibrated(work *w, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status put_rows(work *w, lk_error *err) {
+static lk_status put_rows(struct work *w, lk_error *err) {
 	double *nearest = LK_ARRAY(w->arena, double, w->table.count);
 	if (!nearest) return lk_oom(err);
 	bool other = w->part->cross && w->part->folds == LK_FOLDS_GPU;
@@ -108,11 +108,11 @@ static lk_status put_rows(work *w, lk_error *err) {
 }
 
 static lk_status score_dtype(lk_arena *arena, lk_ops_part *part, lk_dtype dtype, lk_error *err) {
-	work w = {.arena = arena, .part = part};
+	struct work w = {.arena = arena, .part = part};
 	LK_TRY(lk_gemm_table_build(arena, part->samples, part->count, dtype, part->folds, &w.table, err));
 	if (w.table.count == 0) return LK_OK;
 	w.predicted = LK_ARRAY(arena, double, w.table.count), w.width = LK_ARRAY(arena, double, w.table.count);
-	w.of = LK_ARRAY(arena, names, w.table.count);
+	w.of = LK_ARRAY(arena, struct names, w.table.count);
 	if (!w.predicted || !w.width || !w.of) return lk_oom(err);
 	LK_TRY(part->cross ? predict_cross(&w, err) : predict_calibrated(&w, err));
 	return put_rows(&w, err);
@@ -167,7 +167,7 @@ static lk_status put_ranges(lk_gemm_table *t, bool general, const char *source, 
                             lk_error *err) {
 	lk_arena *arena = &out->arena;
 	double *predicted = LK_ARRAY(arena, double, t->count);
-	names *of = LK_ARRAY(arena, names, t->count);
+	struct names *of = LK_ARRAY(arena, struct names, t->count);
 	bool measured[LK_GEMM_DEVICES];
 	if (!predicted || !of) return lk_oom(err);
 	for (int d = 0; d < t->devices; d++) measured[d] = !general;

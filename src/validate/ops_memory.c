@@ -14,12 +14,12 @@ static const double short_call_s = 10e-6;
 /* Half the range where numbers are borrowed, as ln. */
 static const double of_relatives = 0.35;
 
-typedef struct scorer {
+struct scorer {
 	lk_arena *arena;
 	lk_ops_part *part;
 	lk_memory_table table;
 	lk_miss *misses;
-} scorer;
+};
 
 static const char *basis_text(lk_memory_basis basis) {
 	switch (basis) {
@@ -31,7 +31,7 @@ static const char *basis_text(lk_memory_basis basis) {
 	}
 }
 
-static void put_row(scorer *s, const lk_memory_rows *g, size_t row, const lk_memory_model *model,
+static void put_row(struct scorer *s, const lk_memory_rows *g, size_t row, const lk_memory_model *model,
                     lk_memory_basis basis) {
 	const lk_op_sample *sample = &s->part->samples[row];
 	lk_validated *out = &s->part->rows[row];
@@ -55,7 +55,7 @@ static double distance(const lk_op_sample *a, const lk_op_sample *b) {
 	return rows * rows + width * width;
 }
 
-static void put_nearest(scorer *s, const lk_memory_rows *g, size_t row) {
+static void put_nearest(struct scorer *s, const lk_memory_rows *g, size_t row) {
 	const lk_op_sample *samples = s->part->samples;
 	size_t step = 1 + g->rows.count / 2000;
 	double least = INFINITY;
@@ -69,14 +69,14 @@ static void put_nearest(scorer *s, const lk_memory_rows *g, size_t row) {
 
 /* ---- predictions ---- */
 
-static bool has_fold(const scorer *s, const lk_memory_rows *g, int fold) {
+static bool has_fold(const struct scorer *s, const lk_memory_rows *g, int fold) {
 	for (size_t i = 0; i < g->rows.count; i++)
 		if (s->table.fold[g->rows.at[i]] == fold) return true;
 	return false;
 }
 
 /* Fits a group without a fold; false where too few rows are left. */
-static bool fit_without(scorer *s, lk_memory_rows *g, int fold, lk_memory_model *out) {
+static bool fit_without(struct scorer *s, lk_memory_rows *g, int fold, lk_memory_model *out) {
 	if (!has_fold(s, g, fold)) {
 		*out = *lk_memory_table_whole(&s->table, g);
 		return g->rows.count >= LK_MEMORY_POINTS_LEAST;
@@ -92,7 +92,7 @@ static bool is_relative(const lk_memory_rows *a, const lk_memory_rows *b) {
 	return a != b && a->dtype == b->dtype && (a->kernel == b->kernel || a->device == b->device);
 }
 
-static lk_status from_relatives(scorer *s, const lk_memory_rows *g, int fold, lk_memory_model *out,
+static lk_status from_relatives(struct scorer *s, const lk_memory_rows *g, int fold, lk_memory_model *out,
                                 lk_memory_basis *basis, lk_error *err) {
 	lk_calibration fits = {0};
 	lk_status status = LK_OK;
@@ -108,7 +108,7 @@ static lk_status from_relatives(scorer *s, const lk_memory_rows *g, int fold, lk
 	return status;
 }
 
-static lk_status score_fold(scorer *s, lk_memory_rows *g, int fold, lk_error *err) {
+static lk_status score_fold(struct scorer *s, lk_memory_rows *g, int fold, lk_error *err) {
 	lk_memory_model model;
 	lk_memory_basis basis = LK_BASIS_DEVICE;
 	if (!fit_without(s, g, fold, &model)) LK_TRY(from_relatives(s, g, fold, &model, &basis, err));
@@ -117,7 +117,7 @@ static lk_status score_fold(scorer *s, lk_memory_rows *g, int fold, lk_error *er
 	return LK_OK;
 }
 
-static lk_status score_group(scorer *s, lk_memory_rows *g, lk_error *err) {
+static lk_status score_group(struct scorer *s, lk_memory_rows *g, lk_error *err) {
 	for (size_t i = 0; s->part->nearest && i < g->rows.count; i++) put_nearest(s, g, g->rows.at[i]);
 	if (s->part->cross) {
 		s->part->parameters += lk_memory_fit_numbers(g->kernel);
@@ -133,7 +133,7 @@ static lk_status score_group(scorer *s, lk_memory_rows *g, lk_error *err) {
 }
 
 /* Ranges: with `cross` from the misses in other folds, else as calibrated. */
-static lk_status put_ranges(scorer *s, lk_error *err) {
+static lk_status put_ranges(struct scorer *s, lk_error *err) {
 	double share = lk_memory_inside(&s->table);
 	if (s->part->cross) LK_TRY(lk_misses_widths_of(s->arena, s->misses, s->part->count, share, err));
 	for (size_t i = 0; i < s->part->count; i++) {
@@ -147,7 +147,7 @@ static lk_status put_ranges(scorer *s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status score(scorer *s, lk_error *err) {
+static lk_status score(struct scorer *s, lk_error *err) {
 	const char **why = LK_ARRAY(s->arena, const char *, s->part->count);
 	s->misses = LK_ARRAY(s->arena, lk_miss, s->part->count);
 	if (!why || !s->misses) return lk_oom(err);
@@ -162,7 +162,7 @@ static lk_status score(scorer *s, lk_error *err) {
 }
 
 lk_status lk_ops_memory_score(lk_arena *arena, lk_ops_part *part, lk_error *err) {
-	scorer s = {.arena = arena, .part = part};
+	struct scorer s = {.arena = arena, .part = part};
 	lk_status status = score(&s, err);
 	lk_memory_table_free(&s.table);
 	return status;
@@ -173,7 +173,7 @@ lk_status lk_ops_memory_misses(lk_arena *arena, const lk_op_samples *samples, lk
 	size_t count = samples->count;
 	lk_scoring rows = {0};
 	lk_ops_part part = {.samples = samples->at, .count = count, .cross = true, .folds = LK_FOLDS_SHAPE};
-	scorer s = {.arena = arena, .part = &part};
+	struct scorer s = {.arena = arena, .part = &part};
 	LK_TRY(lk_scoring_rows(arena, count, &rows, err));
 	part.rows = rows.rows;
 	part.classes = LK_ARRAY(arena, lk_score_key, count);

@@ -25,11 +25,11 @@ static const lk_memory_kernel *kernel_named(const lk_op_sample *s) {
 }
 
 /* Answers for names seen before: texts of a table are one pointer each. */
-typedef struct known_kernel {
+struct known_kernel {
 	const char *op, *model;
 	const lk_memory_kernel *kernel;
-} known_kernel;
-typedef LK_VEC(known_kernel) known_kernels;
+};
+typedef LK_VEC(struct known_kernel) known_kernels;
 
 static lk_status kernel_of(known_kernels *known, const lk_op_sample *s, const lk_memory_kernel **out, lk_error *err) {
 	for (size_t i = known->count; i-- > 0;) {
@@ -38,7 +38,7 @@ static lk_status kernel_of(known_kernels *known, const lk_op_sample *s, const lk
 	}
 	if (!lk_push(known)) return lk_oom(err);
 	*out = kernel_named(s);
-	*lk_last(known) = (known_kernel){s->op, s->model, *out};
+	*lk_last(known) = (struct known_kernel){s->op, s->model, *out};
 	return LK_OK;
 }
 

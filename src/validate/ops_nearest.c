@@ -7,38 +7,38 @@
 
 #include "cost/kernel/kernel.h"
 
-typedef struct place {
+struct place {
 	double at[4], sum;
 	size_t point;
 	int device, fold;
-} place;
+};
 
 static int by_sum(const void *a, const void *b) {
-	const place *x = a, *y = b;
+	const struct place *x = a, *y = b;
 	if (x->device != y->device) return x->device - y->device;
 	if (x->sum != y->sum) return x->sum < y->sum ? -1 : 1;
 	return (x->point > y->point) - (x->point < y->point);
 }
 
-static place place_of(const lk_gemm_table *table, size_t i, bool other_devices) {
+static struct place place_of(const lk_gemm_table *table, size_t i, bool other_devices) {
 	const lk_gemm_point *p = &table->points[i];
-	place out = {.at = {log(p->shape.batch), log(p->shape.m), log(p->shape.n), log(p->shape.k)}, .point = i, .fold = p->fold};
+	struct place out = {.at = {log(p->shape.batch), log(p->shape.m), log(p->shape.n), log(p->shape.k)}, .point = i, .fold = p->fold};
 	for (int d = 0; d < 4; d++) out.sum += out.at[d];
 	out.device = other_devices ? 0 : p->device;
 	return out;
 }
 
-typedef struct search {
-	const place *at;
+struct search {
+	const struct place *at;
 	size_t count, own;
 	bool cross;
 	double least;   /* squared distance */
 	size_t best;    /* of at; `own` none */
-} search;
+};
 
 /* Looks at one place; false when nothing nearer can lie beyond it. */
-static bool look(search *s, size_t i) {
-	const place *own = &s->at[s->own], *other = &s->at[i];
+static bool look(struct search *s, size_t i) {
+	const struct place *own = &s->at[s->own], *other = &s->at[i];
 	double apart = (other->sum - own->sum) / 2, far = 0;
 	if (other->device != own->device || apart * apart > s->least) return false;
 	if (i == s->own || (s->cross && other->fold == own->fold)) return true;
@@ -47,8 +47,8 @@ static bool look(search *s, size_t i) {
 	return s->least > 0;
 }
 
-static size_t nearest(const place *places, size_t count, size_t own, bool cross) {
-	search s = {places, count, own, cross, INFINITY, own};
+static size_t nearest(const struct place *places, size_t count, size_t own, bool cross) {
+	struct search s = {places, count, own, cross, INFINITY, own};
 	bool up = true, down = true;
 	for (size_t step = 1; up || down; step++) {
 		up = up && own + step < count && look(&s, own + step);
@@ -58,7 +58,7 @@ static size_t nearest(const place *places, size_t count, size_t own, bool cross)
 }
 
 lk_status lk_gemm_nearest(const lk_gemm_table *table, bool cross, bool other_devices, double *predicted, lk_error *err) {
-	place *places = calloc(table->count + 1, sizeof *places);
+	struct place *places = calloc(table->count + 1, sizeof *places);
 	if (!places) return lk_oom(err);
 	for (size_t i = 0; i < table->count; i++) places[i] = place_of(table, i, other_devices);
 	qsort(places, table->count, sizeof *places, by_sum);

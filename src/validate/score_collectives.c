@@ -52,16 +52,16 @@ static void set_range(const lk_coll_row *row, bool fitted, bool unseen, lk_valid
 
 /* ---- rows ---- */
 
-typedef struct task {
+struct task {
 	lk_arena *arena;
 	const lk_coll_rows *rows;
 	lk_coll_fabrics fabrics;
 	lk_coll_folds folds;
 	bool cross;
 	lk_scoring *out;
-} task;
+};
 
-static const char *reason_of(const task *t, const lk_coll_row *row) {
+static const char *reason_of(const struct task *t, const lk_coll_row *row) {
 	if (*row->refused) return row->refused;
 	if (*row->slow) return lk_arena_printf(t->arena, "not scored: %s", row->slow);
 	if (!(row->us > 0)) return "not scored: no measured time";
@@ -70,7 +70,7 @@ static const char *reason_of(const task *t, const lk_coll_row *row) {
 	return fitted ? NULL : "from the catalogue and the default numbers: too few rows to fit its fabric";
 }
 
-static lk_status fill_row(const task *t, size_t i, double us, lk_error *err) {
+static lk_status fill_row(const struct task *t, size_t i, double us, lk_error *err) {
 	const lk_coll_row *row = &t->rows->at[i];
 	lk_validated *out = &t->out->rows[i];
 	lk_group_shape group = lk_coll_row_group(row, NULL);
@@ -100,7 +100,7 @@ static lk_status fill_row(const task *t, size_t i, double us, lk_error *err) {
 
 /* ---- the whole ---- */
 
-static lk_status compare(const task *t, lk_error *err) {
+static lk_status compare(const struct task *t, lk_error *err) {
 	static const struct {
 		const char *name;
 		lk_coll_predictor *predict;
@@ -126,7 +126,7 @@ static lk_status compare(const task *t, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status score(task *t, lk_error *err) {
+static lk_status score(struct task *t, lk_error *err) {
 	static const char *const by[] = {"fabrics", "fabric", "collective", "gpus", "size"};
 	LK_TRY(lk_coll_fabrics_of(t->rows, &t->fabrics, err));
 	LK_TRY(lk_scoring_rows(t->arena, t->rows->count, t->out, err));
@@ -149,7 +149,7 @@ static lk_status score(task *t, lk_error *err) {
 lk_status lk_score_collectives(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
 							   lk_error *err) {
 	lk_coll_rows rows = {0};
-	task t = {.arena = arena, .rows = &rows, .cross = request->cross, .out = out};
+	struct task t = {.arena = arena, .rows = &rows, .cross = request->cross, .out = out};
 	t.folds = request->folds == LK_FOLDS_GPUS ? LK_COLL_FOLDS_GPUS : LK_COLL_FOLDS_SIZE;
 	lk_status status = lk_coll_rows_read(arena, in, &rows, err);
 	if (status == LK_OK) status = score(&t, err);

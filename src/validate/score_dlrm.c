@@ -11,7 +11,7 @@
 /* Of misses, for a range that holds about 80 % of another model's. */
 static const double inside = 0.8;
 
-typedef struct scorer {
+struct scorer {
 	lk_arena *arena;
 	const lk_validate_request *request;
 	const lk_dlrm_run *runs;
@@ -20,19 +20,19 @@ typedef struct scorer {
 	lk_dlrm_time *times;        /* [count] */
 	lk_miss *misses;            /* [count] */
 	lk_scoring *out;
-} scorer;
+};
 
 /* ---- what the host spends ---- */
 
 /* Of recommendation models, at batches as those of the table. */
-static lk_host_kind kind_of(const scorer *s) {
+static lk_host_kind kind_of(const struct scorer *s) {
 	lk_host_kind kind = {"DLRM", INFINITY, 0};
 	for (size_t i = 0; i < s->count; i++)
 		kind.least = fmin(kind.least, s->runs[i].batch), kind.most = fmax(kind.most, s->runs[i].batch);
 	return kind;
 }
 
-static lk_status read_terms(const scorer *s, const char *path, lk_host_terms *out, lk_error *err) {
+static lk_status read_terms(const struct scorer *s, const char *path, lk_host_terms *out, lk_error *err) {
 	const lk_host_kind kind = kind_of(s);
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
@@ -47,7 +47,7 @@ static const char *beside(lk_arena *arena, const char *table, const char *name) 
 }
 
 /* The tables beside the one of measurements: a newer one of T1 and T2 over many runs, an older one of all terms of one. */
-static lk_status read_usual(scorer *s, lk_error *err) {
+static lk_status read_usual(struct scorer *s, lk_error *err) {
 	const char *many = beside(s->arena, s->request->table, "host_op_overheads.csv");
 	const char *full = beside(s->arena, s->request->table, "host_op_overheads_dlrm.csv");
 	lk_host_terms more = {0};
@@ -60,7 +60,7 @@ static lk_status read_usual(scorer *s, lk_error *err) {
 	return status;
 }
 
-static lk_status read_host(scorer *s, lk_error *err) {
+static lk_status read_host(struct scorer *s, lk_error *err) {
 	return s->request->overheads ? read_terms(s, s->request->overheads, &s->host, err) : read_usual(s, err);
 }
 
@@ -72,7 +72,7 @@ static const char *why_not(const lk_dlrm_run *r) {
 	return NULL;
 }
 
-static lk_status fill_row(scorer *s, size_t i, lk_error *err) {
+static lk_status fill_row(struct scorer *s, size_t i, lk_error *err) {
 	const lk_dlrm_run *r = &s->runs[i];
 	lk_validated *row = &s->out->rows[i];
 	row->id = lk_arena_printf(s->arena, "%s batch %.0f", r->name, r->batch);
@@ -86,11 +86,11 @@ static lk_status fill_row(scorer *s, size_t i, lk_error *err) {
 }
 
 /* Rows whose ranges are of one width: steps that wait for the host miss by what profiles hold, others by kernels. */
-static const char *class_of(const scorer *s, size_t i) {
+static const char *class_of(const struct scorer *s, size_t i) {
 	return s->times[i].host_s > s->times[i].kernels_s ? "host-bound step" : "device-bound step";
 }
 
-static lk_status divide(scorer *s, lk_error *err) {
+static lk_status divide(struct scorer *s, lk_error *err) {
 	lk_score_key *class = lk_scoring_divide(s->arena, s->out, "class");
 	lk_score_key *gpu = lk_scoring_divide(s->arena, s->out, "gpu");
 	lk_score_key *model = lk_scoring_divide(s->arena, s->out, "model");
@@ -107,13 +107,13 @@ static lk_status divide(scorer *s, lk_error *err) {
 
 /* ---- ranges: from how far predictions of the other models miss ---- */
 
-static int fold_of(const scorer *s, size_t i) {
+static int fold_of(const struct scorer *s, size_t i) {
 	size_t first = 0;
 	while (strcmp(s->runs[first].name, s->runs[i].name) != 0) first++;
 	return (int)first;
 }
 
-static lk_status put_ranges(scorer *s, lk_error *err) {
+static lk_status put_ranges(struct scorer *s, lk_error *err) {
 	for (size_t i = 0; i < s->count; i++) {
 		const lk_validated *row = &s->out->rows[i];
 		double miss = fabs(log(row->predicted / row->measured));
@@ -134,7 +134,7 @@ static lk_status put_ranges(scorer *s, lk_error *err) {
 /* ---- baselines ---- */
 
 /* The mean by ratio of the other models' steps on the GPU, at the batch that is nearest. */
-static double nearest_of_others(const scorer *s, size_t i) {
+static double nearest_of_others(const struct scorer *s, size_t i) {
 	const lk_dlrm_run *r = &s->runs[i];
 	double least = INFINITY, sum = 0;
 	int rows = 0;
@@ -148,7 +148,7 @@ static double nearest_of_others(const scorer *s, size_t i) {
 	return rows ? exp(sum / rows) : NAN;
 }
 
-static lk_status add_baselines(scorer *s, lk_error *err) {
+static lk_status add_baselines(struct scorer *s, lk_error *err) {
 	lk_baseline *kernels = lk_scoring_baseline(s->arena, s->out, "kernels alone", 0);
 	lk_baseline *host = lk_scoring_baseline(s->arena, s->out, "host alone", 0);
 	lk_baseline *nearest = lk_scoring_baseline(s->arena, s->out, "other models on the GPU, nearest batch", 1);
@@ -161,7 +161,7 @@ static lk_status add_baselines(scorer *s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status score(scorer *s, lk_error *err) {
+static lk_status score(struct scorer *s, lk_error *err) {
 	LK_TRY(lk_scoring_rows(s->arena, s->count, s->out, err));
 	s->times = LK_ARRAY(s->arena, lk_dlrm_time, s->count);
 	s->misses = LK_ARRAY(s->arena, lk_miss, s->count);
@@ -179,7 +179,7 @@ lk_status lk_score_dlrm(lk_arena *arena, const lk_validate_request *request, lk_
                         lk_error *err) {
 	lk_dlrm_runs runs = {0};
 	lk_status status = lk_dlrm_runs_read(arena, in, &runs, err);
-	scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
+	struct scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
 	if (status == LK_OK) status = score(&s, err);
 	lk_host_terms_free(&s.host);
 	lk_vec_free(&runs);

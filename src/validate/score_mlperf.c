@@ -12,7 +12,7 @@
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"
 
-typedef struct scorer {
+struct scorer {
 	lk_arena *arena;
 	const lk_validate_request *request;
 	const lk_mlperf_run *runs;
@@ -20,7 +20,7 @@ typedef struct scorer {
 	double *raw;             /* [count] before the number; NAN */
 	double *ratios;          /* [count] scratch */
 	lk_scoring *out;
-} scorer;
+};
 
 /* ---- rows ---- */
 
@@ -81,7 +81,7 @@ static lk_status predict(const lk_mlperf_run *r, const lk_device *device, double
 	return status;
 }
 
-static lk_status fill_row(scorer *s, size_t i, lk_error *err) {
+static lk_status fill_row(struct scorer *s, size_t i, lk_error *err) {
 	const lk_mlperf_run *r = &s->runs[i];
 	lk_validated *row = &s->out->rows[i];
 	const lk_device *device = lk_device_find(r->gpu);
@@ -105,7 +105,7 @@ static bool same_fold(const lk_mlperf_run *a, const lk_mlperf_run *b) {
 
 /* Median of measured over predicted of a row's stack, which makes the mean of |ln| least; with folds, rows of its model and
  * GPU are left out. NAN: no other rows. */
-static double scale_of(const scorer *s, size_t without) {
+static double scale_of(const struct scorer *s, size_t without) {
 	size_t rows = 0;
 	for (size_t i = 0; i < s->count; i++) {
 		if (isnan(s->raw[i]) || isnan(s->runs[i].seconds) || strcmp(s->out->rows[i].stack, s->out->rows[without].stack) != 0) continue;
@@ -115,7 +115,7 @@ static double scale_of(const scorer *s, size_t without) {
 	return exp(lk_median(s->ratios, rows));
 }
 
-static int stacks_of(const scorer *s) {
+static int stacks_of(const struct scorer *s) {
 	int count = 0;
 	for (size_t i = 0; i < s->count; i++) {
 		bool seen = isnan(s->raw[i]);
@@ -126,22 +126,22 @@ static int stacks_of(const scorer *s) {
 }
 
 static bool one_stack(const void *context, size_t a, size_t b) {
-	const scorer *s = context;
+	const struct scorer *s = context;
 	return strcmp(s->out->rows[a].stack, s->out->rows[b].stack) == 0;
 }
 
 static bool one_fold(const void *context, size_t a, size_t b) {
-	const scorer *s = context;
+	const struct scorer *s = context;
 	return same_fold(&s->runs[a], &s->runs[b]);
 }
 
 /* A stack's own, where enough others have run it. */
-static lk_status range_rows(scorer *s, lk_error *err) {
+static lk_status range_rows(struct scorer *s, lk_error *err) {
 	LK_TRY(lk_fold_ranges(s->arena, s->out->rows, s->count, one_stack, one_fold, s, err));
 	return lk_fold_ranges(s->arena, s->out->rows, s->count, NULL, one_fold, s, err);
 }
 
-static void predict_rows(scorer *s) {
+static void predict_rows(struct scorer *s) {
 	for (size_t i = 0; i < s->count; i++) {
 		lk_validated *row = &s->out->rows[i];
 		if (row->reason) continue;
@@ -159,7 +159,7 @@ static void predict_rows(scorer *s) {
 	s->out->parameters = stacks_of(s), s->out->folds = s->request->cross ? "model and GPU" : "", s->out->unit_of_rows = "run";
 }
 
-static lk_status divide(scorer *s, lk_error *err) {
+static lk_status divide(struct scorer *s, lk_error *err) {
 	lk_score_key *gpu = lk_scoring_divide(s->arena, s->out, "gpu"), *model = lk_scoring_divide(s->arena, s->out, "model");
 	lk_score_key *both = lk_scoring_divide(s->arena, s->out, "model and GPU"), *stack = lk_scoring_divide(s->arena, s->out, "stack");
 	lk_score_key *entries = lk_scoring_divide(s->arena, s->out, "entries");
@@ -176,7 +176,7 @@ static lk_status divide(scorer *s, lk_error *err) {
 }
 
 /* Time per sample and GPU of the other folds' rows, nearest in GPUs' memory rate. */
-static lk_status add_baseline(scorer *s, lk_error *err) {
+static lk_status add_baseline(struct scorer *s, lk_error *err) {
 	lk_baseline *b = lk_scoring_baseline(s->arena, s->out, "samples per second and GPU of the other folds, by memory rate", 1);
 	if (!b) return lk_oom(err);
 	for (size_t i = 0; i < s->count; i++) {
@@ -193,7 +193,7 @@ static lk_status add_baseline(scorer *s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status score(scorer *s, lk_error *err) {
+static lk_status score(struct scorer *s, lk_error *err) {
 	LK_TRY(lk_scoring_rows(s->arena, s->count, s->out, err));
 	s->raw = LK_ARRAY(s->arena, double, s->count), s->ratios = LK_ARRAY(s->arena, double, s->count);
 	if (!s->raw || !s->ratios) return lk_oom(err);
@@ -207,7 +207,7 @@ static lk_status score(scorer *s, lk_error *err) {
 lk_status lk_score_mlperf(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
 	lk_mlperf_runs runs = {0};
 	lk_status status = lk_mlperf_read(arena, in, &runs, err);
-	scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
+	struct scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
 	if (status == LK_OK) status = score(&s, err);
 	lk_vec_free(&runs);
 	return status;

@@ -11,7 +11,7 @@
 /* Of misses, for a range that holds about 80 % of another network's. */
 static const double inside = 0.8;
 
-typedef struct scorer {
+struct scorer {
 	lk_arena *arena;
 	const lk_validate_request *request;
 	const lk_model_run *runs;
@@ -20,7 +20,7 @@ typedef struct scorer {
 	lk_network_row *rows;       /* scratch */
 	lk_miss *misses;
 	lk_scoring *out;
-} scorer;
+};
 
 static const char *why_not(const lk_model_run *r) {
 	if (!r->device) return "the device is not in the catalogue";
@@ -28,7 +28,7 @@ static const char *why_not(const lk_model_run *r) {
 	return NULL;
 }
 
-static lk_status fill_rows(scorer *s, lk_error *err) {
+static lk_status fill_rows(struct scorer *s, lk_error *err) {
 	LK_TRY(lk_scoring_rows(s->arena, s->count, s->out, err));
 	for (size_t i = 0; i < s->count; i++) {
 		const lk_model_run *r = &s->runs[i];
@@ -44,7 +44,7 @@ static lk_status fill_rows(scorer *s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status divide(scorer *s, lk_error *err) {
+static lk_status divide(struct scorer *s, lk_error *err) {
 	lk_score_key *of_class = lk_scoring_divide(s->arena, s->out, "class");
 	lk_score_key *gpu = lk_scoring_divide(s->arena, s->out, "gpu");
 	lk_score_key *model = lk_scoring_divide(s->arena, s->out, "model");
@@ -58,12 +58,12 @@ static lk_status divide(scorer *s, lk_error *err) {
 }
 
 /* What is left out together: a network, or a device. */
-static const char *fold_of(const scorer *s, size_t i) {
+static const char *fold_of(const struct scorer *s, size_t i) {
 	return s->request->folds == LK_FOLDS_GPU ? s->runs[i].gpu : s->runs[i].name;
 }
 
 /* Fits to all rows but those of a fold; NULL: to all. */
-static size_t fit_without(scorer *s, const char *name, lk_network_fit *fit) {
+static size_t fit_without(struct scorer *s, const char *name, lk_network_fit *fit) {
 	size_t count = 0;
 	for (size_t i = 0; i < s->count; i++)
 		if (!why_not(&s->runs[i]) && (!name || strcmp(fold_of(s, i), name) != 0))
@@ -72,7 +72,7 @@ static size_t fit_without(scorer *s, const char *name, lk_network_fit *fit) {
 	return count;
 }
 
-static void put_row(scorer *s, size_t i, const lk_network_fit *fit, int fold) {
+static void put_row(struct scorer *s, size_t i, const lk_network_fit *fit, int fold) {
 	const lk_model_run *r = &s->runs[i];
 	lk_network_row row = {&s->work[i], r->device, r->seconds};
 	lk_validated *out = &s->out->rows[i];
@@ -82,7 +82,7 @@ static void put_row(scorer *s, size_t i, const lk_network_fit *fit, int fold) {
 	                       fabs(log(r->seconds / out->predicted)), NAN};
 }
 
-static void score_folds(scorer *s) {
+static void score_folds(struct scorer *s) {
 	int folds = 0;
 	for (size_t first = 0; first < s->count; first++) {
 		bool seen = false;
@@ -96,7 +96,7 @@ static void score_folds(scorer *s) {
 	}
 }
 
-static lk_status put_ranges(scorer *s, lk_error *err) {
+static lk_status put_ranges(struct scorer *s, lk_error *err) {
 	if (s->request->cross) LK_TRY(lk_misses_widths_of(s->arena, s->misses, s->count, inside, err));
 	for (size_t i = 0; i < s->count; i++) {
 		lk_miss *miss = &s->misses[i];
@@ -108,7 +108,7 @@ static lk_status put_ranges(scorer *s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status baseline(scorer *s, lk_error *err) {
+static lk_status baseline(struct scorer *s, lk_error *err) {
 	lk_baseline *roofline = lk_scoring_baseline(s->arena, s->out, "roofline", 0);
 	if (!roofline) return lk_oom(err);
 	for (size_t i = 0; i < s->count; i++)
@@ -116,7 +116,7 @@ static lk_status baseline(scorer *s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status prepare(scorer *s, lk_error *err) {
+static lk_status prepare(struct scorer *s, lk_error *err) {
 	s->work = LK_ARRAY(s->arena, lk_network_work, s->count);
 	s->rows = LK_ARRAY(s->arena, lk_network_row, s->count);
 	s->misses = LK_ARRAY(s->arena, lk_miss, s->count);
@@ -124,13 +124,13 @@ static lk_status prepare(scorer *s, lk_error *err) {
 }
 
 /* Numbers of one fit: those of all rows, and a factor for each device whose kernels are borrowed. */
-static int parameters(scorer *s) {
+static int parameters(struct scorer *s) {
 	lk_network_fit fit;
 	fit_without(s, NULL, &fit);
 	return LK_NETWORK_NUMBERS + fit.owners;
 }
 
-static lk_status score(scorer *s, lk_error *err) {
+static lk_status score(struct scorer *s, lk_error *err) {
 	LK_TRY(prepare(s, err));
 	LK_TRY(fill_rows(s, err));
 	LK_TRY(divide(s, err));
@@ -153,7 +153,7 @@ lk_status lk_score_models(lk_arena *arena, const lk_validate_request *request, l
                           lk_error *err) {
 	lk_model_runs runs = {0};
 	lk_status status = lk_models_read(arena, in, &runs, err);
-	scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
+	struct scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
 	if (status == LK_OK) status = score(&s, err);
 	lk_vec_free(&runs);
 	return status;
@@ -161,7 +161,7 @@ lk_status lk_score_models(lk_arena *arena, const lk_validate_request *request, l
 
 /* ---- calibration ---- */
 
-static double fit_error(const scorer *s) {
+static double fit_error(const struct scorer *s) {
 	double sum = 0;
 	size_t rows = 0;
 	for (size_t i = 0; i < s->count; i++)
@@ -169,7 +169,7 @@ static double fit_error(const scorer *s) {
 	return rows ? expm1(sum / (double)rows) : NAN;
 }
 
-static lk_status calibrate(scorer *s, const char *source, const char *date, lk_calibration *out, lk_error *err) {
+static lk_status calibrate(struct scorer *s, const char *source, const char *date, lk_calibration *out, lk_error *err) {
 	LK_TRY(score(s, err));
 	lk_network_fit fit;
 	size_t rows = fit_without(s, NULL, &fit);
@@ -185,7 +185,7 @@ lk_status lk_calibrate_models(lk_stream *in, const char *source, const char *dat
 	lk_validate_defaults(&request);
 	request.cross = true;
 	lk_status status = lk_models_read(&arena, in, &runs, err);
-	scorer s = {.arena = &arena, .request = &request, .runs = runs.at, .count = runs.count, .out = &scoring};
+	struct scorer s = {.arena = &arena, .request = &request, .runs = runs.at, .count = runs.count, .out = &scoring};
 	if (status == LK_OK) status = calibrate(&s, source, date, out, err);
 	lk_vec_free(&runs);
 	lk_arena_free(&arena);

@@ -12,14 +12,14 @@
 
 enum { LEAST_LAYOUTS = 4, TOP = 3 };
 
-typedef struct layout_run {
+struct layout_run {
 	const lk_run *run;
 	const char *group, *layout;
 	double predicted;
-} layout_run;
+};
 
 static int by_group(const void *a, const void *b) {
-	const layout_run *x = a, *y = b;
+	const struct layout_run *x = a, *y = b;
 	int order = strcmp(x->group, y->group);
 	if (order == 0) order = strcmp(x->layout, y->layout);
 	if (order == 0) order = (x->run->measured_s > y->run->measured_s) - (x->run->measured_s < y->run->measured_s);
@@ -27,15 +27,15 @@ static int by_group(const void *a, const void *b) {
 }
 
 /* Layouts in the order of their groups; of repeated runs of a layout the fastest. */
-static lk_status collect(lk_arena *arena, const lk_runs *runs, layout_run **out, size_t *count, lk_error *err) {
-	layout_run *all = LK_ARRAY(arena, layout_run, runs->count);
+static lk_status collect(lk_arena *arena, const lk_runs *runs, struct layout_run **out, size_t *count, lk_error *err) {
+	struct layout_run *all = LK_ARRAY(arena, struct layout_run, runs->count);
 	if (!all) return lk_oom(err);
 	*count = 0;
 	for (size_t i = 0; i < runs->count; i++) {
 		const lk_run *run = &runs->at[i];
 		if (*run->refused || *run->suspect || !(run->measured_s > 0)) continue;
-		layout_run *one = &all[(*count)++];
-		*one = (layout_run){.run = run, .layout = lk_run_layout(arena, run)};
+		struct layout_run *one = &all[(*count)++];
+		*one = (struct layout_run){.run = run, .layout = lk_run_layout(arena, run)};
 		one->group = lk_arena_printf(arena, "%s|%s|%d|%d|%d|%s|%s", run->model, run->gpu, run->job.gpus, run->job.gbs,
 									 run->job.seq, run->stack, lk_dtype_name(run->job.dtype));
 		if (!one->layout || !one->group) return lk_oom(err);
@@ -52,14 +52,14 @@ static lk_status collect(lk_arena *arena, const lk_runs *runs, layout_run **out,
 	return LK_OK;
 }
 
-static size_t group_end(const layout_run *all, size_t begin, size_t count) {
+static size_t group_end(const struct layout_run *all, size_t begin, size_t count) {
 	size_t end = begin;
 	while (end < count && strcmp(all[end].group, all[begin].group) == 0) end++;
 	return end;
 }
 
 /* Remarks: "rank 1 of 9, in the space; predicted best takes 1.3 % longer" */
-static const char *remark(lk_arena *arena, const layout_run *best, const layout_run *chosen, int rank, size_t layouts) {
+static const char *remark(lk_arena *arena, const struct layout_run *best, const struct layout_run *chosen, int rank, size_t layouts) {
 	const char *why = NULL;
 	bool held = lk_layout_searched(&best->run->job, &best->run->cluster, &why);
 	const char *space = held ? "in the space" : lk_arena_printf(arena, "not in the space (%s)", why);
@@ -70,9 +70,9 @@ static const char *remark(lk_arena *arena, const layout_run *best, const layout_
 						   space, chosen->layout, 100 * (chosen->run->measured_s / best->run->measured_s - 1));
 }
 
-static lk_status score_group(lk_arena *arena, layout_run *group, size_t layouts, lk_validated *row, lk_score *score,
+static lk_status score_group(lk_arena *arena, struct layout_run *group, size_t layouts, lk_validated *row, lk_score *score,
 							 lk_error *err) {
-	layout_run *best = group, *chosen = group;
+	struct layout_run *best = group, *chosen = group;
 	int rank = 1;
 	for (size_t i = 0; i < layouts; i++) {
 		LK_TRY(lk_run_predict(group[i].run, NULL, &group[i].predicted, err));
@@ -91,7 +91,7 @@ static lk_status score_group(lk_arena *arena, layout_run *group, size_t layouts,
 }
 
 static lk_status score_all(lk_arena *arena, const lk_runs *runs, lk_scoring *out, lk_error *err) {
-	layout_run *all = NULL;
+	struct layout_run *all = NULL;
 	size_t count = 0, groups = 0;
 	LK_TRY(collect(arena, runs, &all, &count, err));
 	for (size_t i = 0, end; i < count; i = end) groups += (end = group_end(all, i, count)) - i >= LEAST_LAYOUTS;

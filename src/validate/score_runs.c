@@ -31,15 +31,15 @@ static const char *choice_of(lk_arena *arena, const lk_run *run, const char *lay
 }
 
 /* A prediction that a team of processes shares, or the reason why there is none. */
-typedef struct shared_run {
+struct shared_run {
 	double seconds;
 	lk_status status;
 	lk_error err;
-} shared_run;
+};
 
 static lk_status predict_one(void *context, size_t i, void *result, lk_error *err) {
 	const lk_run *run = &((const lk_run *)context)[i];
-	shared_run *out = result;
+	struct shared_run *out = result;
 	memset(out, 0, sizeof *out);
 	out->seconds = NAN;
 	if (!*run->refused) out->status = lk_run_predict(run, NULL, &out->seconds, &out->err);
@@ -48,7 +48,7 @@ static lk_status predict_one(void *context, size_t i, void *result, lk_error *er
 }
 
 /* In parts, so that those that are done can be kept. */
-static lk_status predict_together(const struct lk_plan_team *team, const lk_runs *runs, shared_run *out, lk_error *err) {
+static lk_status predict_together(const struct lk_plan_team *team, const lk_runs *runs, struct shared_run *out, lk_error *err) {
 	enum { PART = 64 };
 	for (size_t at = 0; at < runs->count; at += PART) {
 		size_t left = runs->count - at, count = left < PART ? left : PART;
@@ -57,14 +57,14 @@ static lk_status predict_together(const struct lk_plan_team *team, const lk_runs
 	return LK_OK;
 }
 
-static lk_status predict_run(const lk_run *run, const shared_run *shared, double *seconds, lk_error *err) {
+static lk_status predict_run(const lk_run *run, const struct shared_run *shared, double *seconds, lk_error *err) {
 	if (!shared) return lk_run_predict(run, NULL, seconds, err);
 	*seconds = shared->seconds;
 	if (shared->status != LK_OK) *err = shared->err;
 	return shared->status;
 }
 
-static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run *cross, const shared_run *shared, lk_scoring *out,
+static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run *cross, const struct shared_run *shared, lk_scoring *out,
                           size_t i, lk_error *err) {
 	lk_validated *row = &out->rows[i];
 	lk_score *score = &out->scores[i];
@@ -144,7 +144,7 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_s
 		LK_TRY(cross_validate(arena, runs, fold, folds, &cross, &out->parameters, err));
 		out->folds = "(stack, network, GPU)";
 	}
-	shared_run *shared = request->team && !cross ? LK_ARRAY(arena, shared_run, runs->count) : NULL;
+	struct shared_run *shared = request->team && !cross ? LK_ARRAY(arena, struct shared_run, runs->count) : NULL;
 	if (request->team && !cross && !shared) return lk_oom(err);
 	if (shared) LK_TRY(predict_together(request->team, runs, shared, err));
 	for (size_t i = 0; i < runs->count; i++)

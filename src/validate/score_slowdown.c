@@ -15,7 +15,7 @@
 
 enum { FOLDS = 20 };
 
-typedef struct work {
+struct work {
 	lk_arena *arena;
 	lk_slowdown_table table;
 	size_t *fold, *name_fold;   /* [rows] */
@@ -23,10 +23,10 @@ typedef struct work {
 	bool *use;                  /* [rows] of the fit at hand */
 	double *strength;           /* [rows] */
 	double *width;              /* [rows] half the 80 % range, |ln| */
-} work;
+};
 
 /* What one way to predict writes: [rows of the table]. */
-typedef lk_status way(work *w, bool all, size_t fold, const size_t *folds, double *predicted, lk_error *err);
+typedef lk_status way(struct work *w, bool all, size_t fold, const size_t *folds, double *predicted, lk_error *err);
 
 static bool beside(const lk_slowdown_row *row) {
 	return row->kernel.ratio > 0;
@@ -42,7 +42,7 @@ static double width_of(const lk_overlap *model, const lk_overlap_kernel *kernel)
 }
 
 
-static lk_status by_model(work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+static lk_status by_model(struct work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
 	lk_arena arena = {0};
 	lk_overlap model;
 	bool fitted = lk_slowdown_fit(&arena, &w->table, w->use, kinds, &model);
@@ -53,7 +53,7 @@ static lk_status by_model(work *w, bool kinds, size_t fold, const size_t *folds,
 }
 
 /* Half the range of the fold's rows, from how far launches outside it were missed when they were left out. */
-static lk_status widths(work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+static lk_status widths(struct work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
 	lk_arena arena = {0};
 	lk_overlap model;
 	double *miss = LK_ARRAY(&arena, double, w->table.count);
@@ -68,7 +68,7 @@ static lk_status widths(work *w, bool kinds, size_t fold, const size_t *folds, d
 }
 
 /* The reference of the literature: one kernel, by its name, and one number for all others. */
-static lk_status by_name(work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+static lk_status by_name(struct work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
 	double slower[2];
 	(void)kinds;
 	for (int named = 0; named < 2; named++) {
@@ -87,7 +87,7 @@ static lk_status by_name(work *w, bool kinds, size_t fold, const size_t *folds, 
 	return LK_OK;
 }
 
-static lk_status each_fold(work *w, way *predict, bool kinds, const size_t *folds, size_t count, double *predicted,
+static lk_status each_fold(struct work *w, way *predict, bool kinds, const size_t *folds, size_t count, double *predicted,
                            lk_error *err) {
 	for (size_t f = 0; f < count; f++) {
 		for (size_t i = 0; i < w->table.count; i++) w->use[i] = folds[i] != f;
@@ -98,7 +98,7 @@ static lk_status each_fold(work *w, way *predict, bool kinds, const size_t *fold
 
 /* ---- what is filled ---- */
 
-static lk_status number_folds(work *w, lk_error *err) {
+static lk_status number_folds(struct work *w, lk_error *err) {
 	size_t count = w->table.count;
 	w->fold = LK_ARRAY(w->arena, size_t, count), w->name_fold = LK_ARRAY(w->arena, size_t, count);
 	w->use = LK_ARRAY(w->arena, bool, count), w->strength = LK_ARRAY(w->arena, double, count);
@@ -118,7 +118,7 @@ static double plain(const lk_overlap_kernel *k, double slower) {
 }
 
 /* A baseline's predictions, from those of all rows of the table. */
-static lk_status add_baseline(work *w, lk_scoring *out, const char *name, int parameters, const double *all,
+static lk_status add_baseline(struct work *w, lk_scoring *out, const char *name, int parameters, const double *all,
                               lk_error *err) {
 	lk_baseline *baseline = lk_scoring_baseline(w->arena, out, name, parameters);
 	if (!baseline) return lk_oom(err);
@@ -128,7 +128,7 @@ static lk_status add_baseline(work *w, lk_scoring *out, const char *name, int pa
 	return LK_OK;
 }
 
-static lk_status add_baselines(work *w, bool cross, lk_scoring *out, lk_error *err) {
+static lk_status add_baselines(struct work *w, bool cross, lk_scoring *out, lk_error *err) {
 	double *all = LK_ARRAY(w->arena, double, w->table.count);
 	if (!all) return lk_oom(err);
 	for (size_t i = 0; i < w->table.count; i++) all[i] = plain(&w->table.at[i].kernel, 0);
@@ -151,7 +151,7 @@ static void fill_row(const lk_slowdown_row *from, double predicted, double width
 	row->low = predicted * exp(-width), row->high = predicted * exp(width);
 }
 
-static lk_status fill_rows(work *w, const double *predicted, lk_scoring *out, lk_error *err) {
+static lk_status fill_rows(struct work *w, const double *predicted, lk_scoring *out, lk_error *err) {
 	size_t count = 0, at = 0;
 	for (size_t i = 0; i < w->table.count; i++) count += beside(&w->table.at[i]);
 	LK_TRY(lk_scoring_rows(w->arena, count, out, err));
@@ -169,7 +169,7 @@ static lk_status fill_rows(work *w, const double *predicted, lk_scoring *out, lk
 	return LK_OK;
 }
 
-static lk_status score(work *w, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
+static lk_status score(struct work *w, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
 	lk_overlap model;
 	LK_TRY(lk_slowdown_read(w->arena, in, &w->table, err));
 	LK_TRY(number_folds(w, err));
@@ -191,7 +191,7 @@ static lk_status score(work *w, const lk_validate_request *request, lk_stream *i
 
 lk_status lk_score_slowdown(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
                             lk_error *err) {
-	work w = {.arena = arena};
+	struct work w = {.arena = arena};
 	lk_status status = score(&w, request, in, out, err);
 	lk_vec_free(&w.table);
 	return status;

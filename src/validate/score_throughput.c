@@ -10,7 +10,7 @@
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"
 
-typedef struct scorer {
+struct scorer {
 	lk_arena *arena;
 	const lk_validate_request *request;
 	lk_throughput_run *runs;
@@ -19,7 +19,7 @@ typedef struct scorer {
 	double *ideal;           /* [count] at the peak */
 	double *ratios;          /* [count] scratch */
 	lk_scoring *out;
-} scorer;
+};
 
 /* ---- prediction ---- */
 
@@ -49,7 +49,7 @@ lk_status lk_throughput_step(const lk_throughput_run *r, double *seconds, double
 	return status;
 }
 
-static lk_status fill_row(scorer *s, size_t i, lk_error *err) {
+static lk_status fill_row(struct scorer *s, size_t i, lk_error *err) {
 	lk_throughput_run *r = &s->runs[i];
 	lk_validated *row = &s->out->rows[i];
 	lk_error why = {0};
@@ -76,7 +76,7 @@ static bool same_fold(const lk_throughput_run *a, const lk_throughput_run *b) {
 
 /* Median of measured over predicted of the stack in that precision, which makes the mean of |ln| least; with folds, rows of the
  * network on that GPU are left out. NAN: no other rows. */
-static double scale_of(const scorer *s, const double *predicted, size_t of) {
+static double scale_of(const struct scorer *s, const double *predicted, size_t of) {
 	size_t rows = 0;
 	for (size_t i = 0; i < s->count; i++) {
 		if (isnan(predicted[i]) || !same_stack(&s->runs[i], &s->runs[of])) continue;
@@ -86,7 +86,7 @@ static double scale_of(const scorer *s, const double *predicted, size_t of) {
 	return exp(lk_median(s->ratios, rows));
 }
 
-static int stacks_of(const scorer *s) {
+static int stacks_of(const struct scorer *s) {
 	int count = 0;
 	for (size_t i = 0; i < s->count; i++) {
 		bool seen = isnan(s->raw[i]);
@@ -97,16 +97,16 @@ static int stacks_of(const scorer *s) {
 }
 
 static bool one_stack(const void *context, size_t a, size_t b) {
-	const scorer *s = context;
+	const struct scorer *s = context;
 	return same_stack(&s->runs[a], &s->runs[b]);
 }
 
 static bool one_fold(const void *context, size_t a, size_t b) {
-	const scorer *s = context;
+	const struct scorer *s = context;
 	return same_fold(&s->runs[a], &s->runs[b]);
 }
 
-static lk_status predict_rows(scorer *s, lk_error *err) {
+static lk_status predict_rows(struct scorer *s, lk_error *err) {
 	lk_baseline *mfu = lk_scoring_baseline(s->arena, s->out, "one share of the peak for each stack and precision", stacks_of(s));
 	if (!mfu) return lk_oom(err);
 	for (size_t i = 0; i < s->count; i++) {
@@ -126,7 +126,7 @@ static lk_status predict_rows(scorer *s, lk_error *err) {
 	return lk_fold_ranges(s->arena, s->out->rows, s->count, NULL, one_fold, s, err);
 }
 
-static lk_status divide(scorer *s, lk_error *err) {
+static lk_status divide(struct scorer *s, lk_error *err) {
 	lk_score_key *stack = lk_scoring_divide(s->arena, s->out, "stack"), *gpu = lk_scoring_divide(s->arena, s->out, "gpu");
 	lk_score_key *model = lk_scoring_divide(s->arena, s->out, "model"), *both = lk_scoring_divide(s->arena, s->out, "stack and precision");
 	lk_score_key *fold = lk_scoring_divide(s->arena, s->out, "network on a GPU");
@@ -144,7 +144,7 @@ static lk_status divide(scorer *s, lk_error *err) {
 
 static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_throughput_run *runs, size_t count,
                        lk_scoring *out, lk_error *err) {
-	scorer s = {.arena = arena, .request = request, .runs = runs, .count = count, .out = out};
+	struct scorer s = {.arena = arena, .request = request, .runs = runs, .count = count, .out = out};
 	LK_TRY(lk_scoring_rows(arena, count, out, err));
 	s.raw = LK_ARRAY(arena, double, count), s.ideal = LK_ARRAY(arena, double, count);
 	s.ratios = LK_ARRAY(arena, double, count);

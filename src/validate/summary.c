@@ -80,20 +80,20 @@ static lk_status summarise_errors(const lk_score *scores, size_t count, lk_accur
 /* ---- ranks ---- */
 
 /* A layout of a group: sums of logarithms over its rows, then their means. */
-typedef struct point {
+struct point {
 	const char *group, *layout;
 	double predicted, measured;
 	int rows;
-} point;
+};
 
 static int by_group(const void *a, const void *b) {
-	const point *x = a, *y = b;
+	const struct point *x = a, *y = b;
 	int order = strcmp(x->group, y->group);
 	return order ? order : strcmp(x->layout, y->layout);
 }
 
 /* Joins points of one layout; returns how many are left. */
-static size_t join_layouts(point *points, size_t count) {
+static size_t join_layouts(struct point *points, size_t count) {
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (kept > 0 && by_group(&points[kept - 1], &points[i]) == 0) {
@@ -128,7 +128,7 @@ static double top1_regret(const double *predicted, const double *measured, size_
 }
 
 /* Means over the groups of joined points. x and y have room for all of them. */
-static void rank_groups(const point *points, size_t count, double *x, double *y, lk_accuracy *out) {
+static void rank_groups(const struct point *points, size_t count, double *x, double *y, lk_accuracy *out) {
 	double tau_sum = 0, regret_sum = 0;
 	int taus = 0;
 	for (size_t begin = 0, end; begin < count; begin = end) {
@@ -148,13 +148,13 @@ static void rank_groups(const point *points, size_t count, double *x, double *y,
 
 static lk_status summarise_ranks(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
 	size_t room = count ? count : 1, n = 0;
-	point *points = malloc(room * sizeof *points);
+	struct point *points = malloc(room * sizeof *points);
 	double *x = malloc(2 * room * sizeof *x);
 	lk_status status = points && x ? LK_OK : lk_oom(err);
 	for (size_t i = 0; status == LK_OK && i < count; i++) {
 		const lk_score *s = &scores[i];
 		if (!s->group || !lk_score_counts(s)) continue;
-		points[n++] = (point){s->group, s->layout, log(s->predicted), log(s->measured), 1};
+		points[n++] = (struct point){s->group, s->layout, log(s->predicted), log(s->measured), 1};
 	}
 	if (status == LK_OK && n > 0) {
 		qsort(points, n, sizeof *points, by_group);
@@ -168,20 +168,20 @@ static lk_status summarise_ranks(const lk_score *scores, size_t count, lk_accura
 /* ---- scaling ---- */
 
 /* A size of a series: sums of the logarithms of speed over its rows, then their means. */
-typedef struct pace {
+struct pace {
 	const char *series;
 	int gpus, rows;
 	double predicted, measured;
-} pace;
+};
 
 static int by_series(const void *a, const void *b) {
-	const pace *x = a, *y = b;
+	const struct pace *x = a, *y = b;
 	int order = strcmp(x->series, y->series);
 	return order ? order : (x->gpus > y->gpus) - (x->gpus < y->gpus);
 }
 
 /* Joins runs of one series on equally many GPUs; returns how many are left. */
-static size_t join_sizes(pace *paces, size_t count) {
+static size_t join_sizes(struct pace *paces, size_t count) {
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (kept > 0 && by_series(&paces[kept - 1], &paces[i]) == 0) {
@@ -200,7 +200,7 @@ static size_t join_sizes(pace *paces, size_t count) {
 }
 
 /* Over joined paces: the first of a series is its smallest. */
-static void scale(const pace *paces, size_t count, lk_accuracy *out) {
+static void scale(const struct pace *paces, size_t count, lk_accuracy *out) {
 	double distance = 0;
 	int steps = 0;
 	for (size_t begin = 0, i = 1; i < count; i++) {
@@ -208,7 +208,7 @@ static void scale(const pace *paces, size_t count, lk_accuracy *out) {
 			begin = i;
 			continue;
 		}
-		const pace *from = &paces[begin], *to = &paces[i];
+		const struct pace *from = &paces[begin], *to = &paces[i];
 		distance += fabs((to->predicted - from->predicted) - (to->measured - from->measured));
 		steps++;
 		out->series += i == begin + 1;
@@ -218,13 +218,13 @@ static void scale(const pace *paces, size_t count, lk_accuracy *out) {
 
 static lk_status summarise_scaling(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
 	size_t n = 0;
-	pace *paces = malloc((count ? count : 1) * sizeof *paces);
+	struct pace *paces = malloc((count ? count : 1) * sizeof *paces);
 	if (!paces) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
 		const lk_score *s = &scores[i];
 		if (!s->series || !is_positive(s->work) || !lk_score_counts(s)) continue;
 		double work = log(s->work);
-		paces[n++] = (pace){s->series, s->gpus, 1, work - log(s->predicted), work - log(s->measured)};
+		paces[n++] = (struct pace){s->series, s->gpus, 1, work - log(s->predicted), work - log(s->measured)};
 	}
 	qsort(paces, n, sizeof *paces, by_series);
 	scale(paces, join_sizes(paces, n), out);
@@ -235,13 +235,13 @@ static lk_status summarise_scaling(const lk_score *scores, size_t count, lk_accu
 /* ---- divisions ---- */
 
 /* A row of a division: its key, and where it stands. */
-typedef struct member {
+struct member {
 	lk_score_key key;
 	size_t row;
-} member;
+};
 
 static int by_key(const void *a, const void *b) {
-	const member *x = a, *y = b;
+	const struct member *x = a, *y = b;
 	int order = x->key.order - y->key.order;
 	if (order == 0) order = strcmp(x->key.name, y->key.name);
 	return order ? order : (x->row > y->row) - (x->row < y->row);
@@ -254,7 +254,7 @@ static lk_status summarise_rows(const lk_score *scores, size_t count, lk_accurac
 	return summarise_scaling(scores, count, out, err);
 }
 
-static lk_status summarise_members(const char *by, const lk_score *scores, const member *members, size_t count,
+static lk_status summarise_members(const char *by, const lk_score *scores, const struct member *members, size_t count,
                                    lk_score *part, lk_accuracy *groups, int *filled, lk_error *err) {
 	for (size_t begin = 0, end; begin < count; begin = end) {
 		for (end = begin; end < count && strcmp(members[end].key.name, members[begin].key.name) == 0; end++)
@@ -270,13 +270,13 @@ static lk_status summarise_members(const char *by, const lk_score *scores, const
 lk_status lk_summarise_by(const char *by, const lk_score *scores, const lk_score_key *keys, size_t count,
                           lk_accuracy *groups, int *filled, lk_error *err) {
 	size_t room = count ? count : 1;
-	member *members = malloc(room * sizeof *members);
+	struct member *members = malloc(room * sizeof *members);
 	lk_score *part = malloc(room * sizeof *part);
 	lk_status status = members && part ? LK_OK : lk_oom(err);
 	if (status == LK_OK) {
 		size_t named = 0;
 		for (size_t i = 0; i < count; i++)
-			if (keys[i].name) members[named++] = (member){keys[i], i};
+			if (keys[i].name) members[named++] = (struct member){keys[i], i};
 		qsort(members, named, sizeof *members, by_key);
 		status = summarise_members(by, scores, members, named, part, groups, filled, err);
 	}

@@ -10,10 +10,10 @@
 #include "cost/calibration/calibration.h"
 
 /* Everything that a validation owns. */
-typedef struct work {
+struct work {
 	lk_validation result;       /* first: the result is the work */
 	lk_arena arena;
-} work;
+};
 
 void lk_validate_defaults(lk_validate_request *request) {
 	memset(request, 0, sizeof *request);
@@ -21,7 +21,7 @@ void lk_validate_defaults(lk_validate_request *request) {
 
 void lk_validate_free(lk_validation *validation) {
 	if (!validation) return;
-	work *w = validation->memory_owner;
+	struct work *w = validation->memory_owner;
 	lk_arena_free(&w->arena);
 	free(w);
 }
@@ -193,7 +193,7 @@ static lk_status check_folds(const lk_validate_request *r, lk_error *err) {
 	return r->collectives ? lk_hint(err, "give size or gpus") : lk_hint(err, "leave it out: they have one kind of folds");
 }
 
-static lk_status answer(const lk_validate_request *request, lk_stream *in, work *w, lk_error *err) {
+static lk_status answer(const lk_validate_request *request, lk_stream *in, struct work *w, lk_error *err) {
 	lk_scoring scoring = {0};
 	lk_scoring_fn *score = kind_of(request, err);
 	if (!score) return LK_ERR_INPUT;
@@ -225,7 +225,7 @@ lk_status lk_validate(const lk_validate_request *request, lk_validation **out, l
 	}
 	if (request->plot) LK_TRY(check_plot(request->plot, err));
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
-	work *w = calloc(1, sizeof *w);
+	struct work *w = calloc(1, sizeof *w);
 	if (!w) return lk_oom(err);
 	w->result.memory_owner = w;
 	lk_stream *in = NULL;

@@ -15,7 +15,7 @@
 
 enum { MOST_COLUMNS = 1000, MOST_GROUPS = 64 };
 
-typedef struct answer {
+struct answer {
 	lk_arena arena;
 	lk_whatif w;
 	lk_whatif_base *base;
@@ -26,22 +26,22 @@ typedef struct answer {
 	double base_s;
 	uint32_t base_ranks, graph_ranks; /* of the run, and those that the graph holds */
 	lk_whatif_site site;
-} answer;
+};
 
 const lk_step *lk_whatif_step(const lk_whatif *whatif) {
-	return &((const answer *)whatif->memory_owner)->together.step;
+	return &((const struct answer *)whatif->memory_owner)->together.step;
 }
 
 /* ---- the base ---- */
 
 /* What a graph comes with where it was lifted from traces. */
-typedef struct origin {
+struct origin {
 	const lk_device *device; /* NULL not said */
 	uint32_t ranks;          /* of the run, traced or not */
 	double replay_error;     /* 0 not known */
-} origin;
+};
 
-static lk_status read_site(answer *a, const lk_whatif_request *r, const origin *from, lk_whatif_site *out, lk_error *err) {
+static lk_status read_site(struct answer *a, const lk_whatif_request *r, const struct origin *from, lk_whatif_site *out, lk_error *err) {
 	*out = (lk_whatif_site){.stack = r->stack,
 							.release = r->release,
 							.cuda_graphs = r->cuda_graphs,
@@ -64,7 +64,7 @@ static lk_status read_site(answer *a, const lk_whatif_request *r, const origin *
 }
 
 /* How well the run's steps predict one another says how far its base can be trusted; of long traces it would take long. */
-static lk_status trust(lk_traces *traces, origin *out, lk_error *err) {
+static lk_status trust(lk_traces *traces, struct origin *out, lk_error *err) {
 	enum { MOST_EVENTS = 3000000 };
 	uint64_t events = 0;
 	for (uint32_t i = 0; i < traces->count; i++) events += traces->capture[i]->count;
@@ -76,7 +76,7 @@ static lk_status nothing_there(const lk_traces *traces, lk_error *err) {
 	return lk_hint(err, "profile with CPU and CUDA activities");
 }
 
-static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *r, lk_graph **out, origin *from, lk_error *err) {
+static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *r, lk_graph **out, struct origin *from, lk_error *err) {
 	lk_lifted *lifted;
 	uint32_t step = 0;
 	long long number = -1;
@@ -94,7 +94,7 @@ static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *r, lk_g
 	return status;
 }
 
-static lk_status read_traces(const lk_whatif_request *r, lk_graph **out, origin *from, lk_error *err) {
+static lk_status read_traces(const lk_whatif_request *r, lk_graph **out, struct origin *from, lk_error *err) {
 	lk_read_limits limits = {.shapes = true};
 	lk_traces *traces;
 	LK_TRY(lk_traces_read(r->paths, (uint32_t)r->path_count, &limits, 0, &traces, err));
@@ -103,7 +103,7 @@ static lk_status read_traces(const lk_whatif_request *r, lk_graph **out, origin 
 	return status;
 }
 
-static lk_status read_graph(const lk_whatif_request *r, lk_graph **out, origin *from, lk_error *err) {
+static lk_status read_graph(const lk_whatif_request *r, lk_graph **out, struct origin *from, lk_error *err) {
 	if (r->path_count == 1 && lk_is_graph_file(r->paths[0])) {
 		if (r->step) return lk_fail(err, LK_ERR_INPUT, "--step", "a graph holds one step");
 		LK_TRY(lk_graph_read(r->paths[0], out, err));
@@ -115,9 +115,9 @@ static lk_status read_graph(const lk_whatif_request *r, lk_graph **out, origin *
 	return lk_hint(err, "give traces, or a step graph as `lockstep predict --graph FILE` writes it");
 }
 
-static lk_status read_base(answer *a, const lk_whatif_request *r, lk_error *err) {
+static lk_status read_base(struct answer *a, const lk_whatif_request *r, lk_error *err) {
 	lk_graph *graph = NULL;
-	origin from = {0};
+	struct origin from = {0};
 	if (r->calibration) LK_TRY(lk_calibration_use(r->calibration, err));
 	LK_TRY(read_graph(r, &graph, &from, err));
 	a->base_ranks = from.ranks, a->graph_ranks = graph->ranks.world, a->w.traced = graph->traced;
@@ -129,7 +129,7 @@ static lk_status read_base(answer *a, const lk_whatif_request *r, lk_error *err)
 
 /* ---- what is asked ---- */
 
-static lk_status read_sets(answer *a, const char *sets, lk_error *err) {
+static lk_status read_sets(struct answer *a, const char *sets, lk_error *err) {
 	char *copy = sets ? lk_arena_strdup(&a->arena, sets) : NULL, *rest = copy, *line;
 	if (sets && !copy) return lk_oom(err);
 	while ((line = strsep(&rest, "\n"))) {
@@ -144,7 +144,7 @@ static lk_status read_sets(answer *a, const char *sets, lk_error *err) {
 }
 
 /* Columns: the base, every value alone, every combination where there is more than one set. */
-static lk_status count_columns(const answer *a, size_t *singles, size_t *combinations, lk_error *err) {
+static lk_status count_columns(const struct answer *a, size_t *singles, size_t *combinations, lk_error *err) {
 	*singles = 0, *combinations = a->group_count > 1;
 	for (size_t g = 0; g < a->group_count; g++) {
 		*singles += a->groups[g].count;
@@ -159,7 +159,7 @@ static lk_status count_columns(const answer *a, size_t *singles, size_t *combina
 
 /* ---- columns ---- */
 
-static lk_status label(answer *a, const lk_whatif_set *sets, size_t count, lk_whatif_column *out, lk_error *err) {
+static lk_status label(struct answer *a, const lk_whatif_set *sets, size_t count, lk_whatif_column *out, lk_error *err) {
 	const char **texts = LK_ARRAY(&a->arena, const char *, count);
 	out->label = count ? "" : "base";
 	for (size_t i = 0; texts && out->label && i < count; i++) {
@@ -170,7 +170,7 @@ static lk_status label(answer *a, const lk_whatif_set *sets, size_t count, lk_wh
 	return texts && out->label ? LK_OK : lk_oom(err);
 }
 
-static lk_status copy_notes(answer *a, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
+static lk_status copy_notes(struct answer *a, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
 	const char **notes = LK_ARRAY(&a->arena, const char *, from->note_count);
 	for (size_t i = 0; notes && i < from->note_count; i++) notes[i] = lk_arena_strdup(&a->arena, from->notes[i]);
 	out->notes = notes, out->note_count = (int)from->note_count;
@@ -179,7 +179,7 @@ static lk_status copy_notes(answer *a, const lk_whatif_outcome *from, lk_whatif_
 
 /* Scaling efficiency: what a rank gets done in a second, of what it does with the same changes on as many ranks as the
  * base has. Without samples: of the step's inverse, as copies do the same work. */
-static lk_status efficiency(const answer *a, const lk_whatif_set *sets, size_t count, lk_whatif_column *c,
+static lk_status efficiency(const struct answer *a, const lk_whatif_set *sets, size_t count, lk_whatif_column *c,
 							lk_error *err) {
 	lk_whatif_set others[MOST_GROUPS];
 	lk_whatif_outcome outcome;
@@ -198,7 +198,7 @@ static lk_status efficiency(const answer *a, const lk_whatif_set *sets, size_t c
 	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 
-static lk_status fill(answer *a, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
+static lk_status fill(struct answer *a, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
 	const lk_graph *graph = from->step.graph;
 	out->step_s = from->step.step_s;
 	out->ranks = lk_whatif_ranks(graph, a->graph_ranks, &a->site);
@@ -212,7 +212,7 @@ static lk_status fill(answer *a, const lk_whatif_outcome *from, lk_whatif_column
 	return out->cluster ? copy_notes(a, from, out, err) : lk_oom(err);
 }
 
-static lk_status refuse(answer *a, const lk_error *why, lk_whatif_column *out, lk_error *err) {
+static lk_status refuse(struct answer *a, const lk_error *why, lk_whatif_column *out, lk_error *err) {
 	char line[1024];
 	out->refused = lk_arena_strdup(&a->arena, lk_error_text(why, line, sizeof line));
 	out->efficiency = NAN;
@@ -220,7 +220,7 @@ static lk_status refuse(answer *a, const lk_error *why, lk_whatif_column *out, l
 }
 
 /* A change that cannot be made is told in its column; the base must be possible. */
-static lk_status ask(answer *a, const lk_whatif_set *sets, size_t count, bool keep, lk_error *err) {
+static lk_status ask(struct answer *a, const lk_whatif_set *sets, size_t count, bool keep, lk_error *err) {
 	lk_whatif_column *column = &a->columns[a->w.column_count++];
 	lk_whatif_outcome outcome;
 	lk_error why = {0};
@@ -241,7 +241,7 @@ static lk_status ask(answer *a, const lk_whatif_set *sets, size_t count, bool ke
 }
 
 /* Combination `index`: the last list varies fastest. */
-static void combine(const answer *a, size_t index, lk_whatif_set *out) {
+static void combine(const struct answer *a, size_t index, lk_whatif_set *out) {
 	for (size_t g = a->group_count; g-- > 0;) {
 		size_t count = a->groups[g].count;
 		out[g] = a->groups[g].at[index % count];
@@ -249,7 +249,7 @@ static void combine(const answer *a, size_t index, lk_whatif_set *out) {
 	}
 }
 
-static lk_status ask_all(answer *a, size_t singles, size_t combinations, lk_error *err) {
+static lk_status ask_all(struct answer *a, size_t singles, size_t combinations, lk_error *err) {
 	size_t total = 1 + singles + combinations;
 	lk_whatif_set together[MOST_GROUPS];
 	a->columns = LK_ARRAY(&a->arena, lk_whatif_column, total);
@@ -268,7 +268,7 @@ static lk_status ask_all(answer *a, size_t singles, size_t combinations, lk_erro
 
 /* ---- the rest of the answer ---- */
 
-static lk_status add_notes(answer *a, lk_error *err) {
+static lk_status add_notes(struct answer *a, lk_error *err) {
 	const char **notes = LK_ARRAY(&a->arena, const char *, 4);
 	int count = 0;
 	if (!notes) return lk_oom(err);
@@ -288,14 +288,14 @@ static lk_status add_notes(answer *a, lk_error *err) {
 	return notes[count - 1] ? LK_OK : lk_oom(err);
 }
 
-static lk_status reproduce(answer *a, const lk_whatif_request *r, lk_error *err) {
+static lk_status reproduce(struct answer *a, const lk_whatif_request *r, lk_error *err) {
 	static const char *const but[] = {"graph", "trace", "html", "output", "file", "verbose", NULL};
 	a->w.reproduce = lk_command(&a->arena, &(lk_question){
 		.verb = &lk_whatif_verb, .request = r, .but = but, .operands = r->paths, .operand_count = r->path_count});
 	return a->w.reproduce ? LK_OK : lk_oom(err);
 }
 
-static lk_status answer_all(answer *a, const lk_whatif_request *r, lk_error *err) {
+static lk_status answer_all(struct answer *a, const lk_whatif_request *r, lk_error *err) {
 	size_t singles, combinations;
 	LK_TRY(read_sets(a, r->sets, err));
 	LK_TRY(count_columns(a, &singles, &combinations, err));
@@ -309,7 +309,7 @@ static lk_status answer_all(answer *a, const lk_whatif_request *r, lk_error *err
 }
 
 lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_error *err) {
-	answer *a = calloc(1, sizeof *a);
+	struct answer *a = calloc(1, sizeof *a);
 	*out = NULL;
 	if (!a) return lk_oom(err);
 	a->w.memory_owner = a;
@@ -323,7 +323,7 @@ lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_er
 
 void lk_whatif_free(lk_whatif *whatif) {
 	if (!whatif) return;
-	answer *a = whatif->memory_owner;
+	struct answer *a = whatif->memory_owner;
 	lk_whatif_end(a->base);
 	lk_whatif_outcome_free(&a->together);
 	for (size_t g = 0; g < MOST_GROUPS; g++) lk_vec_free(&a->groups[g]);

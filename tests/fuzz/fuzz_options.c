@@ -7,29 +7,29 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-typedef struct request {
+struct request {
 	bool flag;
 	const char *text, *item;
 	int number, choice;
 	double real, count;
-} request;
+};
 
 static const char *const choices[] = {"bf16", "fp16", "fp8", NULL};
 static const lk_option options[] = {
-	{"output", 'o', LK_OPTION_TEXT, offsetof(request, text), false, 0, 0, NULL, "FILE", "Output", "A text."},
-	{"flag", 'f', LK_OPTION_FLAG, offsetof(request, flag), false, 0, 0, NULL, NULL, NULL, "A flag."},
-	{"gpu", 'g', LK_OPTION_TEXT, offsetof(request, item), true, 0, 0, NULL, "NAME", NULL, "A list of texts."},
-	{"tp", 't', LK_OPTION_INT, offsetof(request, number), true, 1, 64, NULL, "N", "Numbers", "A list of numbers."},
-	{"dtype", 'd', LK_OPTION_CHOICE, offsetof(request, choice), true, 0, 0, choices, NULL, NULL, "A list of names."},
-	{"memory", 0, LK_OPTION_REAL, offsetof(request, real), false, -1, 1, NULL, "X", NULL, "A number."},
-	{"tokens", 0, LK_OPTION_COUNT, offsetof(request, count), true, 1, 1e18, NULL, "N", NULL, "A list of counts."},
+	{"output", 'o', LK_OPTION_TEXT, offsetof(struct request, text), false, 0, 0, NULL, "FILE", "Output", "A text."},
+	{"flag", 'f', LK_OPTION_FLAG, offsetof(struct request, flag), false, 0, 0, NULL, NULL, NULL, "A flag."},
+	{"gpu", 'g', LK_OPTION_TEXT, offsetof(struct request, item), true, 0, 0, NULL, "NAME", NULL, "A list of texts."},
+	{"tp", 't', LK_OPTION_INT, offsetof(struct request, number), true, 1, 64, NULL, "N", "Numbers", "A list of numbers."},
+	{"dtype", 'd', LK_OPTION_CHOICE, offsetof(struct request, choice), true, 0, 0, choices, NULL, NULL, "A list of names."},
+	{"memory", 0, LK_OPTION_REAL, offsetof(struct request, real), false, -1, 1, NULL, "X", NULL, "A number."},
+	{"tokens", 0, LK_OPTION_COUNT, offsetof(struct request, count), true, 1, 1e18, NULL, "N", NULL, "A list of counts."},
 	{0},
 };
 static const lk_verb verb = {.name = "fuzz", .operands = "[FILE...]", .options = options, .max_operands = 3,
 	.rest = true};
 
 static void check(lk_args *args, size_t index) {
-	request r = {.number = 1, .count = 1};
+	struct request r = {.number = 1, .count = 1};
 	if (lk_args_fill(args, index, &r, NULL) != LK_OK) abort();
 	if (r.number < 1 || r.number > 64 || r.choice < 0 || r.choice > 2) abort();
 	if (!(r.real >= -1 && r.real <= 1) || !(r.count >= 1 && r.count <= 1e18)) abort();

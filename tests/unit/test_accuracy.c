@@ -299,34 +299,34 @@ static void test_defaults(void **state) {
 
 /* ---- the reader ---- */
 
-typedef struct table {
+struct table {
 	lk_arena arena;
 	lk_runs runs;
 	lk_status status;
 	lk_error err;
-} table;
+};
 
-static void read_stream(table *t, lk_stream *in) {
+static void read_stream(struct table *t, lk_stream *in) {
 	t->status = lk_runs_read(&t->arena, in, &t->runs, &t->err);
 	lk_stream_close(in);
 }
 
-static table read_text(const char *text) {
-	table t = {0};
+static struct table read_text(const char *text) {
+	struct table t = {0};
 	lk_stream *in;
 	assert_int_equal(lk_stream_memory(text, strlen(text), "t.csv", &in, &t.err), LK_OK);
 	read_stream(&t, in);
 	return t;
 }
 
-static void drop(table *t) {
+static void drop(struct table *t) {
 	lk_vec_free(&t->runs);
 	lk_arena_free(&t->arena);
 }
 
 static void test_small(void **state) {
 	(void)state;
-	table t = {0};
+	struct table t = {0};
 	lk_stream *in;
 	if (lk_stream_open(small, &in, &t.err) != LK_OK) fail_msg("%s", t.err.what);
 	read_stream(&t, in);
@@ -385,7 +385,7 @@ static void test_uneven(void **state) {
 		char text[400];
 		snprintf(text, sizeof text, "model,gpu,n_gpu,gbs,pp,vp,tp,cp,ep,id,step_s,stack,release\n%s,x,1,nemo,26.04\n",
 			cases[i].row);
-		table t = read_text(text);
+		struct table t = read_text(text);
 		assert_int_equal(t.status, LK_OK);
 		const lk_job *job = &t.runs.at[0].job;
 		if (*t.runs.at[0].refused) fail_msg("%s", t.runs.at[0].refused);
@@ -403,7 +403,7 @@ static void test_uneven(void **state) {
 /* The catalogue's network of that name holds only while no stated size differs. */
 static void test_names(void **state) {
 	(void)state;
-	table t = read_text("id,model,gpu,n_gpu,gbs,step_s,layers,window\n"
+	struct table t = read_text("id,model,gpu,n_gpu,gbs,step_s,layers,window\n"
 	                    "a,gpt-oss-120b,h100-sxm,64,64,1,36,\nb,gpt-oss-120b,h100-sxm,64,64,1,35,\n");
 	assert_int_equal(t.status, LK_OK);
 	assert_string_equal(t.runs.at[0].refused, "");
@@ -430,7 +430,7 @@ static void test_refused(void **state) {
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char text[300];
 		snprintf(text, sizeof text, "id,model,gpu,n_gpu,gbs,step_s,tp,mbs,precision\n%s\n", cases[i].row);
-		table t = read_text(text);
+		struct table t = read_text(text);
 		if (t.status != LK_OK) fail_msg("%s: %s", cases[i].row, t.err.what);
 		if (!strstr(t.runs.at[0].refused, cases[i].why)) fail_msg("%s: \"%s\"", cases[i].row, t.runs.at[0].refused);
 		assert_null(strchr(t.runs.at[0].refused, '\n'));
@@ -461,7 +461,7 @@ static void test_hostile(void **state) {
 		{"id,model,gpu,n_gpu,gbs,step_s\na,\"b,c,8,8,1\n", "t.csv:2", "not closed"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		table t = read_text(cases[i].text);
+		struct table t = read_text(cases[i].text);
 		char line[900];
 		lk_error_text(&t.err, line, sizeof line);
 		if (t.status != LK_ERR_INPUT) fail_msg("case %zu is read", i);

@@ -57,24 +57,24 @@ static void test_scaling(void **state) {
 
 enum { ROWS = 24 };
 
-typedef struct world {
+struct world {
 	lk_arena arena;
 	lk_runs runs;
 	lk_scoring scoring;
 	int fold[ROWS], folds;
-} world;
+};
 
 static const char *const baseline_names[] = {
 	"constant MFU", "constant MFU per stack", "roofline, alpha-beta", "nearest run",
 };
 enum { BASELINES = 4 };
 
-static double mfu(const world *w, size_t i) {
+static double mfu(const struct world *w, size_t i) {
 	return strcmp(w->runs.at[i].stack, "nemo") == 0 ? 0.5 : 0.3;
 }
 
 /* Two stacks, three networks, two GPUs, two sizes each; every run at its stack's MFU, or all at 0.4. */
-static void invent(world *w, bool by_stack) {
+static void invent(struct world *w, bool by_stack) {
 	static const char *const networks[] = {"llama3.1-8b", "llama2-7b", "gpt3-175b"};
 	static const char *const gpus[] = {"h100-sxm", "a100-sxm-80"};
 	char text[4000];
@@ -101,7 +101,7 @@ static void invent(world *w, bool by_stack) {
 	}
 }
 
-static void compare(world *w) {
+static void compare(struct world *w) {
 	lk_error err = {0};
 	memset(&w->scoring, 0, sizeof w->scoring);
 	assert_int_equal(lk_runs_folds(&w->runs, w->fold, &w->folds, &err), LK_OK);
@@ -110,14 +110,14 @@ static void compare(world *w) {
 	assert_int_equal(w->scoring.baseline_count, BASELINES);
 }
 
-static void drop(world *w) {
+static void drop(struct world *w) {
 	lk_vec_free(&w->runs);
 	lk_arena_free(&w->arena);
 }
 
 static void test_folds(void **state) {
 	(void)state;
-	world w;
+	struct world w;
 	invent(&w, false);
 	compare(&w);
 	assert_int_equal(w.folds, 12);
@@ -133,7 +133,7 @@ static void test_folds(void **state) {
 /* What a baseline assumes, it finds exactly. */
 static void test_found(void **state) {
 	(void)state;
-	world w;
+	struct world w;
 	for (int by_stack = 0; by_stack < 2; by_stack++) {
 		invent(&w, by_stack);
 		compare(&w);
@@ -152,7 +152,7 @@ static void test_found(void **state) {
 /* Nothing of a fold enters what is predicted for it, and suspect rows teach nobody. */
 static void test_unseen(void **state) {
 	(void)state;
-	world w, other;
+	struct world w, other;
 	invent(&w, true), compare(&w);
 	for (int fold = 0; fold < w.folds; fold++) {
 		invent(&other, true);
@@ -178,7 +178,7 @@ static void test_unseen(void **state) {
 /* One fold alone has nobody to learn from. */
 static void test_alone(void **state) {
 	(void)state;
-	world w;
+	struct world w;
 	invent(&w, false);
 	w.runs.count = 2;
 	compare(&w);
@@ -191,7 +191,7 @@ static void test_alone(void **state) {
 /* Runs that differ by data parallelism alone are one series. */
 static void test_series(void **state) {
 	(void)state;
-	world w;
+	struct world w;
 	invent(&w, false);
 	for (size_t i = 0; i < ROWS; i += 2) {
 		const char *a = lk_run_series(&w.arena, &w.runs.at[i]), *b = lk_run_series(&w.arena, &w.runs.at[i + 1]);

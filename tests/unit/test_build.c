@@ -19,18 +19,18 @@
 
 /* ---- random jobs ---- */
 
-typedef struct dice {
+struct dice {
 	uint64_t seed, at;
-} dice;
+};
 
-static unsigned roll(dice *d, unsigned sides) {
+static unsigned roll(struct dice *d, unsigned sides) {
 	return (unsigned)(lk_hash64(d->seed * 0x9e3779b97f4a7c15u + d->at++) % sides);
 }
-static lk_switch either(dice *d) { return (lk_switch)((int)roll(d, 3) - 1); }
+static lk_switch either(struct dice *d) { return (lk_switch)((int)roll(d, 3) - 1); }
 
 #define PICK(d, ...) ((const int[]){__VA_ARGS__}[roll((d), sizeof((const int[]){__VA_ARGS__}) / sizeof(int))])
 
-static void random_layout(lk_job *j, dice *d) {
+static void random_layout(lk_job *j, struct dice *d) {
 	j->tp = PICK(d, 1, 1, 2, 4, 8);
 	j->pp = PICK(d, 1, 1, 2, 3, 4, 8);
 	j->cp = PICK(d, 1, 1, 1, 2, 4);
@@ -51,7 +51,7 @@ static void random_layout(lk_job *j, dice *d) {
 	j->moe_imbalance = PICK(d, 0, 1, 2);
 }
 
-static void random_sharding(lk_job *j, dice *d) {
+static void random_sharding(lk_job *j, struct dice *d) {
 	static const char *const stacks[] = {"", "", "", "megatron", "fsdp", "deepspeed", "ddp", "torchtitan"};
 	strcpy(j->stack, stacks[roll(d, 8)]);
 	j->sharding_said = roll(d, 4) > 0;
@@ -67,7 +67,7 @@ static void random_sharding(lk_job *j, dice *d) {
 	j->bucket_bytes = PICK(d, 0, 0, 1, 100000000);
 }
 
-static void random_work(lk_job *j, dice *d) {
+static void random_work(lk_job *j, struct dice *d) {
 	j->recompute_said = true;
 	j->recompute = (lk_recompute)roll(d, 3);
 	if (j->recompute == LK_RECOMPUTE_FULL && roll(d, 2)) j->recompute_layers = PICK(d, 1, 2);
@@ -86,7 +86,7 @@ static void random_work(lk_job *j, dice *d) {
 
 /* False where the job is not legal: many are not. */
 static bool random_job(uint64_t seed, const lk_cluster *cluster, lk_job *job) {
-	dice d = {seed, 0};
+	struct dice d = {seed, 0};
 	lk_error err;
 	memset(job, 0, sizeof *job);
 	job->model = *lk_model_preset_at((int)roll(&d, (unsigned)lk_model_preset_count()));
@@ -310,7 +310,7 @@ static void test_flops(void **state) {
 	unsigned jobs = 0, windows = 0, copies = 0, short_ones = 0;
 	all_formats(&arena, &cluster);
 	for (uint64_t seed = 1; seed <= seeds(4000); seed++) {
-		dice d = {seed, 0};
+		struct dice d = {seed, 0};
 		lk_job job = {.model = *lk_model_preset_at((int)roll(&d, (unsigned)lk_model_preset_count()))};
 		lk_error err;
 		char who[256];

@@ -299,16 +299,16 @@ static void test_names_and_factors(void **state) {
 
 /* ---- measurements ---- */
 
-typedef struct bin {
+struct bin {
 	char name[96];
 	double sum[3], bias[3]; /* of logarithms of predicted / measured: below 1 MB, above, and from 64 MB */
 	int count[3];
-} bin;
+};
 
-typedef struct report {
-	bin bins[64];
+struct report {
+	struct bin bins[64];
 	int count;
-} report;
+};
 
 /* The node of a row, from what the data says of the fabric; false where it says too little to predict. */
 static bool measured_node(const char *gpu, const char *fabric, int over, lk_node *node) {
@@ -343,19 +343,19 @@ static void test_two_cpus(void **state) {
 	assert_true(seconds(LK_COLL_ALLREDUCE, L40S, 8, 1, 1e9) > 1.4 * seconds(LK_COLL_ALLREDUCE, L40S, 4, 1, 1e9));
 }
 
-static bin *bin_of(report *r, const char *name) {
+static struct bin *bin_of(struct report *r, const char *name) {
 	int i = 0;
 	while (i < r->count && strcmp(r->bins[i].name, name) != 0) i++;
 	assert_true(i < 64);
 	if (i == r->count) {
-		r->bins[i] = (bin){.count = {0, 0, 0}};
+		r->bins[i] = (struct bin){.count = {0, 0, 0}};
 		snprintf(r->bins[i].name, sizeof r->bins[i].name, "%s", name);
 		r->count++;
 	}
 	return &r->bins[i];
 }
 
-static void add(bin *b, int size, double error) {
+static void add(struct bin *b, int size, double error) {
 	b->sum[size] += fabs(error);
 	b->bias[size] += error;
 	b->count[size]++;
@@ -371,7 +371,7 @@ static const char *field(const lk_csv *csv, const char *name) {
 	return lk_csv_field(csv, lk_csv_column(csv, name));
 }
 
-static void read_row(report *r, const lk_csv *csv) {
+static void read_row(struct report *r, const lk_csv *csv) {
 	const char *gpu = field(csv, "gpu"), *fabric = field(csv, "fabric");
 	int n = atoi(field(csv, "n_gpu")), over = atoi(field(csv, "nodes"));
 	double bytes = atof(field(csv, "size_bytes")), us = atof(field(csv, "time_us"));
@@ -397,10 +397,10 @@ static double percent(double sum, int count) {
 	return count > 0 ? 100 * (exp(sum / count) - 1) : 0;
 }
 
-static void print_report(const report *r) {
+static void print_report(const struct report *r) {
 	print_message("geometric mean error (and bias) in %% and rows: below 1 MB, from 1 MB, from 64 MB\n");
 	for (int i = 0; i < r->count; i++) {
-		const bin *b = &r->bins[i];
+		const struct bin *b = &r->bins[i];
 		print_message("  %-62.62s", b->name);
 		for (int s = 0; s < 3; s++) {
 			double error = percent(b->sum[s], b->count[s]), bias = percent(b->bias[s], b->count[s]);
@@ -417,7 +417,7 @@ static void test_measurements(void **state) {
 	lk_error err = {0};
 	assert_int_equal(lk_stream_open(need_data("measured/collectives.csv"), &in, &err), LK_OK);
 	assert_int_equal(lk_csv_open(in, &csv, &err), LK_OK);
-	static report r;
+	static struct report r;
 	r.count = 0;
 	for (bool more = true;;) {
 		assert_int_equal(lk_csv_next(csv, &more, &err), LK_OK);
@@ -427,7 +427,7 @@ static void test_measurements(void **state) {
 	lk_csv_close(csv);
 	lk_stream_close(in);
 	print_report(&r);
-	const bin *ndv4 = bin_of(&r, "NDv4, all");
+	const struct bin *ndv4 = bin_of(&r, "NDv4, all");
 	assert_true(ndv4->count[2] > 20);
 	assert_true(percent(ndv4->sum[2], ndv4->count[2]) < 15);
 }

@@ -13,34 +13,34 @@ static const int64_t MS = 1000000;
 
 /* ---- recordings ---- */
 
-typedef struct writer {
+struct writer {
 	lk_recorder r;
 	lk_record_place place;
 	int64_t now;
-} writer;
+};
 
-static writer begin(int rank, int world) {
-	static writer w;
+static struct writer begin(int rank, int world) {
+	static struct writer w;
 	memset(&w, 0, sizeof w);
 	assert_int_equal(lk_recorder_open(&w.r, scratch, 8 * MB, 0), 0);
 	w.r.head->rank = rank, w.r.head->world = world, w.r.head->mode = LK_RECORDED_AS_RANK;
 	return w;
 }
 
-static void text(writer *w, lk_record_entry head, lk_record_kind kind, const char *said) {
+static void text(struct writer *w, lk_record_entry head, lk_record_kind kind, const char *said) {
 	lk_recorder_text(&w->r, &w->place, &head, kind, said, strlen(said));
 }
 
-static void name(writer *w, uint32_t number, const char *said) {
+static void name(struct writer *w, uint32_t number, const char *said) {
 	text(w, (lk_record_entry){.object = number}, LK_RECORD_NAME, said);
 }
 
 /* `own` -1: of other ranks. */
-static void group(writer *w, uint32_t number, int own, int size, int64_t division, const char *ranks) {
+static void group(struct writer *w, uint32_t number, int own, int size, int64_t division, const char *ranks) {
 	text(w, (lk_record_entry){.object = number, .bytes = division, .comm = {.peer = size, .tag = own}}, LK_RECORD_GROUP, ranks);
 }
 
-static void whole_world(writer *w, int rank, int world) {
+static void whole_world(struct writer *w, int rank, int world) {
 	char ranks[LK_TEXT_MOST];
 	size_t length = (size_t)snprintf(ranks, sizeof ranks, "[0");
 	for (int i = 1; i < world; i++) length += (size_t)snprintf(ranks + length, sizeof ranks - length, ", %d", i);
@@ -49,7 +49,7 @@ static void whole_world(writer *w, int rank, int world) {
 }
 
 /* A call after own work; the time in it means nothing. */
-static void call(writer *w, uint32_t object, lk_comm_what what, lk_comm_part part, int peer, int64_t bytes, int64_t own_ns) {
+static void call(struct writer *w, uint32_t object, lk_comm_what what, lk_comm_part part, int peer, int64_t bytes, int64_t own_ns) {
 	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
 	assert_non_null(e);
 	w->now += own_ns;
@@ -61,14 +61,14 @@ static void call(writer *w, uint32_t object, lk_comm_what what, lk_comm_part par
 	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_COMM);
 }
 
-static void finish(writer *w) {
+static void finish(struct writer *w) {
 	w->r.head->end_ns = w->now;
 	lk_recorder_close(&w->r);
 }
 
 /* A rank of `world` that reduces over all of it in every step. */
 static void reducing_rank(int rank, int world, int64_t own_ns, int64_t bytes) {
-	writer w = begin(rank, world);
+	struct writer w = begin(rank, world);
 	name(&w, 1, "MPI_Allreduce");
 	whole_world(&w, rank, world);
 	for (int i = 0; i < STEPS; i++) call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, bytes, own_ns);
@@ -77,7 +77,7 @@ static void reducing_rank(int rank, int world, int64_t own_ns, int64_t bytes) {
 
 /* A stage of a pipeline, `width` ranks wide: from the stage before, own work, to the one behind. */
 static void pipeline_rank(int rank, int world, int width, int64_t own_ns, int64_t bytes) {
-	writer w = begin(rank, world);
+	struct writer w = begin(rank, world);
 	name(&w, 1, "MPI_Call");
 	whole_world(&w, rank, world);
 	for (int i = 0; i < STEPS; i++) {
@@ -194,7 +194,7 @@ static void test_divisions(void **state) {
 	(void)state;
 	for (int told = 0; told < 2; told++) {
 		empty();
-		writer w = begin(0, 6);
+		struct writer w = begin(0, 6);
 		name(&w, 1, "MPI_Allreduce");
 		group(&w, 1, 0, 3, 99, "[0, 3, 4]");
 		if (told) group(&w, 2, -1, 3, 99, "[5, 1, 2]");
@@ -215,7 +215,7 @@ static void test_begun(void **state) {
 	(void)state;
 	empty();
 	for (int rank = 0; rank < 2; rank++) {
-		writer w = begin(rank, 2);
+		struct writer w = begin(rank, 2);
 		name(&w, 1, "MPI_Iallreduce");
 		whole_world(&w, rank, 2);
 		for (int i = 0; i < STEPS; i++) {
@@ -239,7 +239,7 @@ static void test_checkpoint(void **state) {
 	(void)state;
 	empty();
 	for (int rank = 0; rank < 2; rank++) {
-		writer w = begin(rank, 2);
+		struct writer w = begin(rank, 2);
 		name(&w, 1, "MPI_Allreduce");
 		whole_world(&w, rank, 2);
 		for (int i = 0; i < 20; i++) call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, MB, i == 10 ? 210 * MS : 10 * MS);
@@ -263,7 +263,7 @@ static void test_refused(void **state) {
 	reducing_rank(1, 4, MS, MB);
 	refuses("is of a world of");
 	empty();
-	writer w = begin(0, 2);
+	struct writer w = begin(0, 2);
 	w.r.head->mode = LK_RECORDED_WHOLE;
 	finish(&w);
 	refuses("was not recorded as a rank");

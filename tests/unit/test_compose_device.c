@@ -14,21 +14,21 @@ enum { NCCL = 1, CUDA, MEMCPY, MPI };
 
 /* ---- recordings ---- */
 
-typedef struct writer {
+struct writer {
 	lk_recorder r;
 	lk_record_place place, other; /* of two threads */
 	bool elsewhere;          /* the next calls are of the other one */
 	int64_t now;
 	uint64_t serial;
-} writer;
+};
 
-static void text(writer *w, lk_record_entry head, lk_record_kind kind, const char *said) {
+static void text(struct writer *w, lk_record_entry head, lk_record_kind kind, const char *said) {
 	lk_recorder_text(&w->r, &w->place, &head, kind, said, strlen(said));
 }
 
-static writer *begin(int rank, int world) {
+static struct writer *begin(int rank, int world) {
 	static const char *const names[] = {NULL, "ncclCall", "cudaCall", "cudaMemcpy", "MPI_Allreduce"};
-	static writer w;
+	static struct writer w;
 	memset(&w, 0, sizeof w);
 	assert_int_equal(lk_recorder_open(&w.r, scratch, 8 * MB, 0), 0);
 	w.r.head->rank = rank, w.r.head->world = world, w.r.head->mode = LK_RECORDED_AS_RANK;
@@ -38,15 +38,15 @@ static writer *begin(int rank, int world) {
 	return &w;
 }
 
-static void group(writer *w, uint32_t number, int own, int size, const char *ranks) {
+static void group(struct writer *w, uint32_t number, int own, int size, const char *ranks) {
 	text(w, (lk_record_entry){.object = number, .comm = {.peer = size, .tag = own}}, LK_RECORD_GROUP, ranks);
 }
 
-static void own(writer *w, int64_t ns) { w->now += ns; }
+static void own(struct writer *w, int64_t ns) { w->now += ns; }
 
-static lk_record_place *place(writer *w) { return w->elsewhere ? &w->other : &w->place; }
+static lk_record_place *place(struct writer *w) { return w->elsewhere ? &w->other : &w->place; }
 
-static uint64_t call(writer *w, lk_device_what what, uint32_t name, uint32_t stream, uint64_t serial, int64_t takes) {
+static uint64_t call(struct writer *w, lk_device_what what, uint32_t name, uint32_t stream, uint64_t serial, int64_t takes) {
 	lk_record_entry *e = lk_recorder_next(&w->r, place(w));
 	assert_non_null(e);
 	e->start_ns = w->now, e->end_ns = w->now += takes;
@@ -56,7 +56,7 @@ static uint64_t call(writer *w, lk_device_what what, uint32_t name, uint32_t str
 	return own_serial;
 }
 
-static void work(writer *w, lk_device_what what, uint32_t stream, uint64_t serial, int64_t takes) {
+static void work(struct writer *w, lk_device_what what, uint32_t stream, uint64_t serial, int64_t takes) {
 	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
 	assert_non_null(e);
 	e->start_ns = w->now, e->end_ns = w->now + takes;
@@ -64,17 +64,17 @@ static void work(writer *w, lk_device_what what, uint32_t stream, uint64_t seria
 	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_DEVICE_WORK);
 }
 
-static void kernel(writer *w, uint32_t stream, int64_t takes) {
+static void kernel(struct writer *w, uint32_t stream, int64_t takes) {
 	work(w, LK_DEVICE_KERNEL, stream, call(w, LK_DEVICE_KERNEL, CUDA, stream, 0, 0), takes);
 }
 
-static uint64_t event(writer *w, uint32_t stream) { return call(w, LK_DEVICE_RECORD, CUDA, stream, 0, 0); }
-static void stream_waits(writer *w, uint32_t stream, uint64_t of) { call(w, LK_DEVICE_STREAM_WAITS, CUDA, stream, of, 0); }
+static uint64_t event(struct writer *w, uint32_t stream) { return call(w, LK_DEVICE_RECORD, CUDA, stream, 0, 0); }
+static void stream_waits(struct writer *w, uint32_t stream, uint64_t of) { call(w, LK_DEVICE_STREAM_WAITS, CUDA, stream, of, 0); }
 /* How long the process waited means nothing. */
-static void host_waits(writer *w, uint32_t stream) { call(w, LK_DEVICE_WAIT_STREAM, CUDA, stream, 0, 7 * MS); }
+static void host_waits(struct writer *w, uint32_t stream) { call(w, LK_DEVICE_WAIT_STREAM, CUDA, stream, 0, 7 * MS); }
 
 /* `serial`: of the group of calls. What the process did in its place takes a time that means nothing too. */
-static uint64_t nccl(writer *w, uint32_t object, lk_comm_what what, uint32_t stream, int peer, int64_t bytes, uint64_t serial) {
+static uint64_t nccl(struct writer *w, uint32_t object, lk_comm_what what, uint32_t stream, int peer, int64_t bytes, uint64_t serial) {
 	lk_record_entry *e = lk_recorder_next(&w->r, place(w));
 	assert_non_null(e);
 	e->object = object, e->bytes = bytes;
@@ -87,7 +87,7 @@ static uint64_t nccl(writer *w, uint32_t object, lk_comm_what what, uint32_t str
 	return serial;
 }
 
-static void finish(writer *w) {
+static void finish(struct writer *w) {
 	w->r.head->end_ns = w->now;
 	lk_recorder_close(&w->r);
 }
@@ -149,7 +149,7 @@ static void near(double a, double b) {
 
 /* 20 ms of kernels, then a reduction beside 30 ms of others, then 10 ms that need both; the host waits, and works 1 ms. */
 static void overlapping_rank(int rank, int64_t bytes) {
-	writer *w = begin(rank, 2);
+	struct writer *w = begin(rank, 2);
 	group(w, FIRST_GROUP, rank, 2, "[0, 1]");
 	for (int i = 0; i < STEPS; i++) {
 		own(w, MS);
@@ -191,7 +191,7 @@ static void test_beside_next_step(void **state) {
 	assert_true(moves > 0.040);
 	for (int waits = 0; waits < 2; waits++) {
 		empty();
-		writer *w = begin(0, 2);
+		struct writer *w = begin(0, 2);
 		uint64_t last = 0;
 		group(w, FIRST_GROUP, 0, 2, "[0, 1]");
 		for (int i = 0; i < STEPS; i++) {
@@ -213,7 +213,7 @@ static void test_waits(void **state) {
 	const double expected[WAYS] = {0.030, 0.035, 0.030 + 0.005 + 0.008, 0.035 + 0.008};
 	for (int way = 0; way < WAYS; way++) {
 		empty();
-		writer *w = begin(0, 1);
+		struct writer *w = begin(0, 1);
 		group(w, FIRST_GROUP, 0, 1, "[0]");
 		for (int i = 0; i < STEPS; i++) {
 			nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, 4, 0);
@@ -235,7 +235,7 @@ static void test_waits(void **state) {
 static void test_host_bound(void **state) {
 	(void)state;
 	empty();
-	writer *w = begin(0, 1);
+	struct writer *w = begin(0, 1);
 	group(w, FIRST_GROUP, 0, 1, "[0]");
 	for (int i = 0; i < STEPS; i++) {
 		nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, 4, 0);
@@ -256,7 +256,7 @@ static void test_host_bound(void **state) {
 static void test_threads(void **state) {
 	(void)state;
 	empty();
-	writer *w = begin(0, 2);
+	struct writer *w = begin(0, 2);
 	group(w, FIRST_GROUP, 0, 2, "[0, 1]");
 	for (int i = 0; i < STEPS; i++) {
 		own(w, MS);
@@ -282,7 +282,7 @@ static void test_threads(void **state) {
 static void test_ring(void **state) {
 	(void)state;
 	empty();
-	writer *w = begin(1, 4);
+	struct writer *w = begin(1, 4);
 	group(w, FIRST_GROUP, 1, 4, "[0, 1, 2, 3]");
 	for (int i = 0; i < STEPS; i++) {
 		kernel(w, 1, 10 * MS);
@@ -302,7 +302,7 @@ static void test_all_to_all(void **state) {
 	(void)state;
 	empty();
 	for (int rank = 0; rank < 6; rank++) {
-		writer *w = begin(rank, 6);
+		struct writer *w = begin(rank, 6);
 		group(w, FIRST_GROUP, rank, 6, "[0, 1, 2, 3, 4, 5]");
 		for (int i = 0; i < STEPS; i++) {
 			uint64_t serial = 0;
@@ -324,7 +324,7 @@ static void test_pipeline(void **state) {
 	empty();
 	for (int rank = 0; rank < 4; rank += rank ? 2 : 1) { /* 0, 1, 3 of stages 0 to 3 */
 		int stage = rank;
-		writer *w = begin(stage, 4);
+		struct writer *w = begin(stage, 4);
 		group(w, FIRST_GROUP, stage, 4, "[0:3:1]");
 		for (int i = 0; i < STEPS; i++) {
 			if (stage) nccl(w, FIRST_GROUP, LK_WHAT_RECV, 1, stage - 1, MB, 0);
@@ -340,7 +340,7 @@ static void test_pipeline(void **state) {
 	near(x->step_s, 4 * 0.010 + 3 * nccl_s(LK_COLL_SENDRECV, 2, MB) + nccl_s(LK_COLL_ALLREDUCE, 4, 4));
 	lk_compose_free(x);
 	empty();
-	writer *w = begin(0, 4);
+	struct writer *w = begin(0, 4);
 	group(w, FIRST_GROUP, 0, 4, "[0:3:1]");
 	for (int i = 0; i < STEPS; i++) nccl(w, FIRST_GROUP, LK_WHAT_SEND, 1, 1, MB, 0), kernel(w, 1, MS);
 	finish(w);
@@ -351,7 +351,7 @@ static void test_pipeline(void **state) {
 static void test_parts(void **state) {
 	(void)state;
 	empty();
-	writer *w = begin(0, 8);
+	struct writer *w = begin(0, 8);
 	group(w, 1, 0, 8, "[0:7:1]");
 	group(w, FIRST_GROUP, 0, 2, "[0, 1]");
 	group(w, FIRST_GROUP + 1, 0, 4, "[0, 2, 4, 6]");
@@ -381,7 +381,7 @@ static void test_refused(void **state) {
 	overlapping_rank(0, MB);
 	refuses("2 node * 1 cpu", "have no GPUs");
 	empty();
-	writer *w = begin(0, 2);
+	struct writer *w = begin(0, 2);
 	group(w, FIRST_GROUP, 0, 2, "[0, 1]");
 	for (int i = 0; i < STEPS; i++) nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, MB, 0), call(w, LK_DEVICE_KERNEL, CUDA, 1, 0, 0);
 	finish(w);

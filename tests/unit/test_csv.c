@@ -19,12 +19,12 @@ static uint64_t draw(uint64_t *seed, uint64_t below) {
 
 enum { MAX_FIELD = 24, MAX_COLUMNS = 6, MAX_ROWS = 60 };
 
-typedef struct table {
+struct table {
 	int columns, rows;
 	char names[MAX_COLUMNS][MAX_FIELD];
 	char fields[MAX_ROWS][MAX_COLUMNS][MAX_FIELD];
 	int lines[MAX_ROWS]; /* where the rows begin */
-} table;
+};
 
 static void random_field(char *out, uint64_t *seed) {
 	static const char bytes[] = "ab,\"\n\r #'\t\xc3\xa9;1.5";
@@ -60,7 +60,7 @@ static void write_row(FILE *file, char (*fields)[MAX_FIELD], int columns, uint64
 	++*line;
 }
 
-static char *random_table(table *t, uint64_t *seed, size_t *size) {
+static char *random_table(struct table *t, uint64_t *seed, size_t *size) {
 	char *text;
 	int line = 1;
 	FILE *file = open_memstream(&text, size);
@@ -82,7 +82,7 @@ static char *random_table(table *t, uint64_t *seed, size_t *size) {
 
 static void tables_read_back(void **state) {
 	(void)state;
-	static table t;
+	static struct table t;
 	uint64_t seed = 1;
 	for (int i = 0; i < 2000; i++) {
 		size_t size;

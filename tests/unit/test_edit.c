@@ -21,12 +21,12 @@ static void ok(lk_status status, const lk_error *err) {
 
 /* ---- a captured rank: backward of some layers, each with a launch, gradients reduced by a team ---- */
 
-typedef struct shape {
+struct shape {
 	int layers;
 	double bytes; /* of a reduction */
 	bool late;    /* all reductions behind the backward pass */
 	bool waited;  /* the host waits for the second one half-way */
-} shape;
+};
 
 static uint32_t add(lk_graph *graph, lk_op op, uint32_t dep) {
 	op.deps = &dep, op.dep_count = dep != UINT32_MAX;
@@ -38,7 +38,7 @@ static uint32_t launch(lk_graph *graph, const char *name, uint8_t phase) {
 			   UINT32_MAX);
 }
 
-static uint32_t reduction(lk_graph *graph, const shape *s, uint32_t behind) {
+static uint32_t reduction(lk_graph *graph, const struct shape *s, uint32_t behind) {
 	uint32_t from = launch(graph, "cudaLaunchKernelExC", LK_PHASE_BACKWARD), deps[2] = {from, behind};
 	lk_op op = {.kind = LK_OP_ALLREDUCE,
 				.stream = NET,
@@ -67,7 +67,7 @@ static lk_op product(lk_phase phase, int64_t measured_ps) {
 				   .measured_ps = measured_ps};
 }
 
-static void backward(lk_graph *graph, const shape *s) {
+static void backward(lk_graph *graph, const struct shape *s) {
 	uint32_t second = UINT32_MAX, gradient[64];
 	for (int l = 0; l < s->layers; l++) {
 		uint32_t from = launch(graph, "cudaLaunchKernel", LK_PHASE_BACKWARD);
@@ -95,7 +95,7 @@ static void optimizer(lk_graph *graph, int kernels) {
 	}
 }
 
-static lk_graph *captured(const shape *s, int ranks) {
+static lk_graph *captured(const struct shape *s, int ranks) {
 	lk_graph *graph = lk_graph_new();
 	lk_error err = {0};
 	uint32_t id;
@@ -124,7 +124,7 @@ static lk_graph *captured(const shape *s, int ranks) {
 	return graph;
 }
 
-static lk_edit edited(const shape *s, int ranks) {
+static lk_edit edited(const struct shape *s, int ranks) {
 	lk_graph *graph = captured(s, ranks);
 	lk_error err = {0};
 	lk_edit edit;
@@ -135,13 +135,13 @@ static lk_edit edited(const shape *s, int ranks) {
 
 /* ---- sums that edits conserve ---- */
 
-typedef struct sums {
+struct sums {
 	double bytes, measured, flops;
 	int count;
-} sums;
+};
 
-static sums of_kind(const lk_edit *edit, unsigned kind) {
-	sums s = {0};
+static struct sums of_kind(const lk_edit *edit, unsigned kind) {
+	struct sums s = {0};
 	const lk_ops *o = &edit->graph->ops;
 	assert_int_equal(edit->op.count, o->count);
 	for (uint32_t i = 0; i < o->count; i++) {
@@ -189,7 +189,7 @@ static char *listing(const lk_graph *graph) {
 
 static void copies_are_equal(void **state) {
 	(void)state;
-	lk_graph *graph = captured(&(shape){.layers = 5, .bytes = 1e7}, 3), *copy;
+	lk_graph *graph = captured(&(struct shape){.layers = 5, .bytes = 1e7}, 3), *copy;
 	lk_error err = {0};
 	ok(lk_graph_copy(graph, &copy, &err), &err);
 	char *a = listing(graph), *b = listing(copy);
@@ -210,16 +210,16 @@ static void buckets_conserve_bytes(void **state) {
 	(void)state;
 	for (int trial = 0; trial < 200; trial++) {
 		uint64_t seed = lk_hash64((uint64_t)trial);
-		shape s = {.layers = 1 + (int)(seed % 20),
+		struct shape s = {.layers = 1 + (int)(seed % 20),
 				   .bytes = 1e4 + (double)(seed >> 8 & 0xffffff),
 				   .late = seed >> 40 & 1,
 				   .waited = seed >> 41 & 1};
 		double bytes = 2e4 + (double)(seed >> 13 & 0x3ffffff);
 		lk_edit edit = edited(&s, 2);
 		lk_error err = {0};
-		sums before = of_kind(&edit, LK_OP_ALLREDUCE);
+		struct sums before = of_kind(&edit, LK_OP_ALLREDUCE);
 		ok(lk_edit_buckets(&edit, bytes, all_teams, &err), &err);
-		sums after = of_kind(&edit, LK_OP_ALLREDUCE);
+		struct sums after = of_kind(&edit, LK_OP_ALLREDUCE);
 		assert_true(fabs(before.bytes - after.bytes) < 1e-6 * before.bytes);
 		assert_true(fabs(before.measured - after.measured) < 1e-6 * before.measured);
 		/* No fewer than fit, and none larger than asked. */
@@ -233,7 +233,7 @@ static void buckets_conserve_bytes(void **state) {
 
 static void buckets_of_their_size_change_nothing(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 6, .bytes = 25e6}, 2);
+	lk_edit edit = edited(&(struct shape){.layers = 6, .bytes = 25e6}, 2);
 	lk_error err = {0};
 	char *before = listing(edit.graph);
 	ok(lk_edit_buckets(&edit, 25e6, all_teams, &err), &err);
@@ -247,7 +247,7 @@ static void buckets_of_their_size_change_nothing(void **state) {
 /* The one waits for what all its parts waited for. */
 static void merged_buckets_wait_for_all(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 4, .bytes = 10e6}, 1);
+	lk_edit edit = edited(&(struct shape){.layers = 4, .bytes = 10e6}, 1);
 	lk_error err = {0};
 	ok(lk_edit_buckets(&edit, 45e6, all_teams, &err), &err);
 	const lk_ops *o = &edit.graph->ops;
@@ -261,7 +261,7 @@ static void merged_buckets_wait_for_all(void **state) {
 /* A host that waits for the second reduction half-way keeps what comes later out of its bucket. */
 static void what_is_waited_for_is_not_delayed(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 8, .bytes = 1e6, .waited = true}, 1);
+	lk_edit edit = edited(&(struct shape){.layers = 8, .bytes = 1e6, .waited = true}, 1);
 	lk_error err = {0};
 	ok(lk_edit_buckets(&edit, 1e9, all_teams, &err), &err);
 	assert_int_equal(of_kind(&edit, LK_OP_ALLREDUCE).count, 2);
@@ -279,7 +279,7 @@ static void what_is_waited_for_is_not_delayed(void **state) {
 
 static void late_reductions_start_at_their_share(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 8, .bytes = 1e7, .late = true}, 2);
+	lk_edit edit = edited(&(struct shape){.layers = 8, .bytes = 1e7, .late = true}, 2);
 	lk_error err = {0};
 	ok(lk_edit_overlap(&edit, true, all_teams, &err), &err);
 	sound(&edit);
@@ -305,7 +305,7 @@ static void late_reductions_start_at_their_share(void **state) {
 
 static void nothing_in_backward_waits_for_overlapped_reductions(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 8, .bytes = 1e7, .waited = true}, 1);
+	lk_edit edit = edited(&(struct shape){.layers = 8, .bytes = 1e7, .waited = true}, 1);
 	lk_error err = {0};
 	ok(lk_edit_overlap(&edit, true, all_teams, &err), &err);
 	const lk_ops *o = &edit.graph->ops;
@@ -317,7 +317,7 @@ static void nothing_in_backward_waits_for_overlapped_reductions(void **state) {
 
 static void without_overlap_all_wait(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 3, .bytes = 1e7}, 1);
+	lk_edit edit = edited(&(struct shape){.layers = 3, .bytes = 1e7}, 1);
 	lk_error err = {0};
 	ok(lk_edit_overlap(&edit, false, all_teams, &err), &err);
 	const lk_ops *o = &edit.graph->ops;
@@ -334,11 +334,11 @@ static void without_overlap_all_wait(void **state) {
 
 static void fused_optimizer_is_one_kernel(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 3, .bytes = 1e7}, 2);
+	lk_edit edit = edited(&(struct shape){.layers = 3, .bytes = 1e7}, 2);
 	lk_error err = {0};
-	sums before = of_kind(&edit, LK_OP_OPTIMIZER);
+	struct sums before = of_kind(&edit, LK_OP_OPTIMIZER);
 	ok(lk_edit_fuse_optimizer(&edit, &err), &err);
-	sums after = of_kind(&edit, LK_OP_OPTIMIZER);
+	struct sums after = of_kind(&edit, LK_OP_OPTIMIZER);
 	assert_int_equal(before.count, 8);
 	assert_int_equal(after.count, 2);
 	assert_true(before.bytes == after.bytes);
@@ -352,7 +352,7 @@ static void fused_optimizer_is_one_kernel(void **state) {
 
 static void waiting_is_no_host_work(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 4, .bytes = 1e7, .waited = true}, 1);
+	lk_edit edit = edited(&(struct shape){.layers = 4, .bytes = 1e7, .waited = true}, 1);
 	lk_edit_host(&edit, .5);
 	for (uint32_t i = 0; i < edit.op.count; i++) {
 		bool halved = edit.graph->ops.kind[i] == LK_OP_HOST && !lk_edit_waits(edit.graph, i);
@@ -363,7 +363,7 @@ static void waiting_is_no_host_work(void **state) {
 
 static void removed_operations_keep_their_place(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 4, .bytes = 1e7}, 1);
+	lk_edit edit = edited(&(struct shape){.layers = 4, .bytes = 1e7}, 1);
 	uint32_t count = edit.graph->ops.count;
 	lk_edit_remove(&edit, "all_reduce"); /* by kind */
 	assert_int_equal(edit.changed, 4);
@@ -380,7 +380,7 @@ static void removed_operations_keep_their_place(void **state) {
 
 /* Teams: 0 reduces gradients, 1 works in the forward pass too, 2 gathers weights forward and scatters gradients. */
 static lk_edit with_teams(void) {
-	lk_graph *graph = captured(&(shape){.layers = 2, .bytes = 1e7}, 2);
+	lk_graph *graph = captured(&(struct shape){.layers = 2, .bytes = 1e7}, 2);
 	lk_error err = {0};
 	lk_edit edit;
 	uint32_t id;
@@ -444,7 +444,7 @@ static void ranks_grow_by_copies(void **state) {
 
 static void no_gradients_no_copies(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 2, .bytes = 1e7}, 2);
+	lk_edit edit = edited(&(struct shape){.layers = 2, .bytes = 1e7}, 2);
 	lk_error err = {0};
 	lk_edit_remove(&edit, "all_reduce");
 	assert_int_equal(lk_edit_ranks(&edit, 4, NULL, &err), LK_ERR_INPUT);
@@ -456,7 +456,7 @@ static void no_gradients_no_copies(void **state) {
 
 static void batches_grow_tokens(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 2, .bytes = 1e7}, 1);
+	lk_edit edit = edited(&(struct shape){.layers = 2, .bytes = 1e7}, 1);
 	double reduced = of_kind(&edit, LK_OP_ALLREDUCE).bytes, states = of_kind(&edit, LK_OP_OPTIMIZER).bytes,
 		   flops = of_kind(&edit, LK_OP_GEMM).flops;
 	lk_edit_batch(&edit, 2, all_teams);
@@ -471,7 +471,7 @@ static void batches_grow_tokens(void **state) {
 
 static void formats_change_operands(void **state) {
 	(void)state;
-	lk_edit edit = edited(&(shape){.layers = 2, .bytes = 1e7}, 1);
+	lk_edit edit = edited(&(struct shape){.layers = 2, .bytes = 1e7}, 1);
 	lk_error err = {0};
 	int products = of_kind(&edit, LK_OP_GEMM).count;
 	double bytes = of_kind(&edit, LK_OP_GEMM).bytes, reduced = of_kind(&edit, LK_OP_ALLREDUCE).bytes;
@@ -482,7 +482,7 @@ static void formats_change_operands(void **state) {
 	assert_true(of_kind(&edit, LK_OP_ALLREDUCE).bytes == reduced);
 	sound(&edit);
 	lk_edit_free(&edit);
-	edit = edited(&(shape){.layers = 2, .bytes = 1e7}, 1);
+	edit = edited(&(struct shape){.layers = 2, .bytes = 1e7}, 1);
 	ok(lk_edit_dtype(&edit, LK_FP32, &err), &err);
 	assert_true(of_kind(&edit, LK_OP_ALLREDUCE).bytes == 2 * reduced);
 	lk_edit_free(&edit);

@@ -67,9 +67,9 @@ static lk_explanation *explain(lk_capture *c) {
 
 enum { NS = 4000, STREAMS = 4 };
 
-typedef struct bitmap {
+struct bitmap {
 	bool compute[NS], comm[NS], memory[NS], window[NS];
-} bitmap;
+};
 
 static void mark(bool *set, int64_t start, int64_t end) {
 	for (int64_t t = start; t < end && t < NS; t++) set[t] = true;
@@ -89,7 +89,7 @@ static const struct {
 };
 
 /* Work of random kinds, in order within a stream, and now and then a step. */
-static lk_capture *random_capture(uint64_t seed, bitmap *b) {
+static lk_capture *random_capture(uint64_t seed, struct bitmap *b) {
 	lk_capture *c = capture(0);
 	memset(b, 0, sizeof *b);
 	int k = 0;
@@ -118,7 +118,7 @@ static lk_capture *random_capture(uint64_t seed, bitmap *b) {
 	return c;
 }
 
-static void check_against_bitmap(const lk_explanation *x, const bitmap *b) {
+static void check_against_bitmap(const lk_explanation *x, const struct bitmap *b) {
 	int64_t whole = 0, compute = 0, comm = 0, memory = 0, idle = 0, overlap = 0, all_comm = 0;
 	for (int t = 0; t < NS; t++) {
 		if (!b->window[t]) continue;
@@ -151,7 +151,7 @@ static void check_against_bitmap(const lk_explanation *x, const bitmap *b) {
 
 static void test_bitmap(void **state) {
 	(void)state;
-	static bitmap b;
+	static struct bitmap b;
 	int checked = 0;
 	uint64_t captures = (uint64_t)rounds(300, 3000);
 	for (uint64_t seed = 0; seed < captures; seed++) {

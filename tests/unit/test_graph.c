@@ -17,15 +17,15 @@
 
 /* ---- random numbers ---- */
 
-typedef struct dice {
+struct dice {
 	uint64_t seed, at;
-} dice;
+};
 
-static unsigned roll(dice *d, unsigned sides) {
+static unsigned roll(struct dice *d, unsigned sides) {
 	return (unsigned)(lk_hash64(d->seed * 0x9e3779b97f4a7c15u + d->at++) % sides);
 }
 
-static double real(dice *d) {
+static double real(struct dice *d) {
 	switch (roll(d, 5)) {
 	case 0: return 0;
 	case 1: return roll(d, 100000);
@@ -41,7 +41,7 @@ static const char *const op_names[] = {"qkv_proj",         "norm",  "", "a \"quo
 									   "stra\xc3\x9f\x65", "x\x01y"};
 enum { NAMES = 7, EVENTS = 5, PORTS = 3, IN_STAGE = LK_GROUP_PP, TEAMS = 3 };
 
-static lk_op random_op(dice *d, uint32_t place, uint32_t *deps) {
+static lk_op random_op(struct dice *d, uint32_t place, uint32_t *deps) {
 	lk_op op = {
 		.phase = (uint8_t)roll(d, LK_PHASES),
 		.dtype = (uint8_t)roll(d, LK_DTYPES),
@@ -70,7 +70,7 @@ static lk_op random_op(dice *d, uint32_t place, uint32_t *deps) {
 }
 
 /* Takes memory with one operation and gives it back with the next; some operations do both. */
-static uint32_t work_block(lk_graph *graph, dice *d) {
+static uint32_t work_block(lk_graph *graph, struct dice *d) {
 	uint32_t id, deps[3], count = roll(d, 12);
 	lk_graph_begin_block(graph, roll(d, 2) ? "layer forward" : "other");
 	for (uint32_t i = 0; i < count; i++) {
@@ -93,7 +93,7 @@ static uint32_t single(lk_graph *graph, const char *block, lk_op op) {
 }
 
 /* Every call is `what`, repeated at random; owners' bytes are taken and given back by a pair of blocks. */
-static void put(lk_graph *graph, dice *d, uint32_t stage, uint32_t block, uint32_t repeat, unsigned a, unsigned b) {
+static void put(lk_graph *graph, struct dice *d, uint32_t stage, uint32_t block, uint32_t repeat, unsigned a, unsigned b) {
 	lk_call call = {.block = block,
 					.repeat = repeat,
 					.microbatch = (int32_t)roll(d, 5) - 1,
@@ -104,12 +104,12 @@ static void put(lk_graph *graph, dice *d, uint32_t stage, uint32_t block, uint32
 	assert_int_equal(lk_graph_call(graph, stage, &call, NULL), LK_OK);
 }
 
-typedef struct parts {
+struct parts {
 	uint32_t work[4], take, give, signal, wait, cross, send[PORTS], receive[PORTS];
-} parts;
+};
 
-static parts make_blocks(lk_graph *graph, dice *d) {
-	parts p;
+static struct parts make_blocks(lk_graph *graph, struct dice *d) {
+	struct parts p;
 	double size = 1 + real(d);
 	for (int i = 0; i < 4; i++) p.work[i] = work_block(graph, d);
 	p.take = single(
@@ -135,7 +135,7 @@ static parts make_blocks(lk_graph *graph, dice *d) {
 }
 
 /* Some stages, all chains of the first one, and a pair of which one is missing; the members issue `team` in turn. */
-static void put_teams(lk_graph *graph, dice *d, uint32_t stages) {
+static void put_teams(lk_graph *graph, struct dice *d, uint32_t stages) {
 	uint32_t members[TEAMS][4] = {{0}}, count[TEAMS] = {0, 1, 1}, block[TEAMS];
 	for (uint32_t s = 0; s < stages; s++)
 		if (s + 1 == stages || roll(d, 2)) members[0][count[0]++] = s;
@@ -155,7 +155,7 @@ static void put_teams(lk_graph *graph, dice *d, uint32_t stages) {
 				assert_int_equal(lk_graph_name_stream(graph, s, i, op_names[roll(d, NAMES)], roll(d, 2), NULL), LK_OK);
 }
 
-static void fill_program(lk_graph *graph, dice *d, const parts *p, uint32_t stage, uint32_t stages) {
+static void fill_program(lk_graph *graph, struct dice *d, const struct parts *p, uint32_t stage, uint32_t stages) {
 	unsigned event = roll(d, EVENTS), times = 1 + roll(d, 3);
 	put(graph, d, stage, p->signal, 1, roll(d, 9), event);
 	for (unsigned i = roll(d, 6); i > 0; i--)
@@ -169,11 +169,11 @@ static void fill_program(lk_graph *graph, dice *d, const parts *p, uint32_t stag
 }
 
 static lk_graph *random_graph(uint64_t seed) {
-	dice d = {seed, 0};
+	struct dice d = {seed, 0};
 	uint32_t stages = 1 + roll(&d, 4), channels = PORTS + roll(&d, 2);
 	lk_graph *graph = lk_graph_new();
 	assert_non_null(graph);
-	parts p = make_blocks(graph, &d);
+	struct parts p = make_blocks(graph, &d);
 	assert_int_equal(lk_graph_set_programs(graph, stages, channels, NULL), LK_OK);
 	graph->ranks.chains = 8;
 	graph->ranks.world = 8 * stages;

@@ -36,15 +36,15 @@ static lk_model mixture(int layers, int experts) {
 }
 
 /* A cluster of equal GPUs with the given formats. */
-typedef struct machine {
+struct machine {
 	lk_device device;
 	lk_node node;
 	int nodes;
 	lk_cluster cluster;
-} machine;
+};
 
-static const lk_cluster *cluster_of(machine *m, int gpus, bool bf16, bool fp8) {
-	*m = (machine){.device = {.name = "test-gpu"}, .nodes = (gpus + 7) / 8};
+static const lk_cluster *cluster_of(struct machine *m, int gpus, bool bf16, bool fp8) {
+	*m = (struct machine){.device = {.name = "test-gpu"}, .nodes = (gpus + 7) / 8};
 	m->device.peak_flops[LK_FP32] = 1e13;
 	m->device.peak_flops[LK_FP16] = 1e14;
 	m->device.peak_flops[LK_BF16] = bf16 ? 1e14 : 0;
@@ -74,7 +74,7 @@ static lk_job completed(lk_job job, const lk_cluster *cluster) {
 
 static void derived(void **state) {
 	(void)state;
-	machine m;
+	struct machine m;
 	lk_job job = completed((lk_job){.model = dense(32, 4096, 32, 8), .tp = 4, .pp = 2, .cp = 2, .gbs = 64, .mbs = 2},
 	                       cluster_of(&m, 64, true, false));
 	assert_int_equal(job.gpus, 64);
@@ -94,7 +94,7 @@ static void derived(void **state) {
 
 static void defaults_by_device(void **state) {
 	(void)state;
-	machine m;
+	struct machine m;
 	lk_job open = {.model = dense(8, 1024, 16, 16)};
 	assert_int_equal(completed(open, cluster_of(&m, 8, true, true)).dtype, LK_BF16);
 	assert_int_equal(completed(open, cluster_of(&m, 8, false, false)).dtype, LK_FP16);

@@ -62,17 +62,17 @@ static void is_as_good_as_exhaustive_search(void **state) {
 
 enum { SMALL_JOBS = 3, SMALL_GPUS = 6 };
 
-typedef struct small {
+struct small {
 	int gpus;
 	double work[SMALL_JOBS];
 	lk_jobs_rate rates[SMALL_JOBS][SMALL_GPUS];
 	lk_listed_job jobs[SMALL_JOBS];
 	lk_job_list list;
-} small;
+};
 
 /* Jobs that all arrive at once, each scaling with losses of its own. */
-static void draw_small(small *s, uint64_t seed) {
-	*s = (small){.gpus = 3 + (int)(lk_uniform(seed, 0) * 4)};
+static void draw_small(struct small *s, uint64_t seed) {
+	*s = (struct small){.gpus = 3 + (int)(lk_uniform(seed, 0) * 4)};
 	for (int j = 0; j < SMALL_JOBS; j++) {
 		double loss = 0.15 * lk_uniform(seed, 10 + (uint64_t)j);
 		s->work[j] = exp(1.2 * lk_normal(seed, 20 + (uint64_t)j));
@@ -86,7 +86,7 @@ static void draw_small(small *s, uint64_t seed) {
 }
 
 /* The least sum of completion times over all ways to divide the GPUs at every end. */
-static double best_sum(const small *s, const double *left) {
+static double best_sum(const struct small *s, const double *left) {
 	int active = 0, give[SMALL_JOBS];
 	double best = INFINITY;
 	for (int j = 0; j < SMALL_JOBS; j++) active += left[j] > 0;
@@ -117,7 +117,7 @@ static const lk_policy *policy(const char *name) {
 	return NULL;
 }
 
-static double sum_under(const small *s, const char *name, int objective) {
+static double sum_under(const struct small *s, const char *name, int objective) {
 	lk_jobs_request request;
 	lk_jobs_course courses[SMALL_JOBS];
 	lk_error err;
@@ -135,7 +135,7 @@ static void completes_nearly_as_soon_as_possible(void **state) {
 	enum { CASES = 200 };
 	double excess = 0, fair = 0;
 	for (uint64_t seed = 1; seed <= CASES; seed++) {
-		small s;
+		struct small s;
 		draw_small(&s, seed);
 		double best = best_sum(&s, s.work), ours = sum_under(&s, "elastic", LK_JOBS_COMPLETION);
 		assert_true(ours >= best * (1 - 1e-9));
@@ -149,7 +149,7 @@ static void completes_nearly_as_soon_as_possible(void **state) {
 static void finishes_all_work(void **state) {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 100; seed++) {
-		small s;
+		struct small s;
 		draw_small(&s, seed);
 		for (int p = 0; p < lk_policy_count; p++) {
 			for (int objective = LK_JOBS_LOG; objective <= LK_JOBS_COMPLETION; objective++) {

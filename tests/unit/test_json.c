@@ -15,19 +15,19 @@
 #include "base/vec.h"
 #include "scratch.h"
 
-typedef struct bytes {
+struct bytes {
 	char *at;
 	size_t count, capacity;
-} bytes;
+};
 
-static void add(bytes *b, const char *text, size_t length) {
+static void add(struct bytes *b, const char *text, size_t length) {
 	assert_true(lk_reserve(b, length + 1));
 	memcpy(b->at + b->count, text, length);
 	b->count += length;
 	b->at[b->count] = '\0';
 }
 
-static void add_text(bytes *b, const char *text) {
+static void add_text(struct bytes *b, const char *text) {
 	add(b, text, strlen(text));
 }
 
@@ -39,7 +39,7 @@ static uint64_t draw(uint64_t *seed, uint64_t below) {
 
 /* The tokens of a document in a form that python can produce too: texts in hexadecimal, numbers in %a. "error" if it is
  * refused. */
-static void describe(const char *text, size_t size, bytes *out) {
+static void describe(const char *text, size_t size, struct bytes *out) {
 	lk_stream *in;
 	lk_error err;
 	assert_int_equal(lk_stream_memory(text, size, "text", &in, &err), LK_OK);
@@ -77,12 +77,12 @@ static void describe(const char *text, size_t size, bytes *out) {
 
 /* ---- random documents ---- */
 
-static void space(bytes *b, uint64_t *seed) {
+static void space(struct bytes *b, uint64_t *seed) {
 	static const char *const spaces[] = {"", "", "", " ", "\n", "\t", "\r\n", "   "};
 	add_text(b, spaces[draw(seed, 8)]);
 }
 
-static void random_text(bytes *b, uint64_t *seed) {
+static void random_text(struct bytes *b, uint64_t *seed) {
 	static const char *const parts[] = {
 		"a", "step", " ", "\\n", "\\\"", "\\\\", "\\/", "\\u0041", "\\u00e9", "\\u20ac", "\\ud83d\\ude00", "\\ud800",
 		"\\udc00x",
@@ -95,7 +95,7 @@ static void random_text(bytes *b, uint64_t *seed) {
 	add_text(b, "\"");
 }
 
-static void random_number(bytes *b, uint64_t *seed) {
+static void random_number(struct bytes *b, uint64_t *seed) {
 	static const char *const some[] = {"0", "-0", "1e3", "1E+3", "1.5e-7", "NaN", "Infinity", "-Infinity", "1e400",
 		"-1e-400",
 	                                   "12345678901234567890", "0.1", "1695835653234567.123", "4.9e-324", "0.0",
@@ -110,7 +110,7 @@ static void random_number(bytes *b, uint64_t *seed) {
 	add_text(b, text);
 }
 
-static void random_value(bytes *b, uint64_t *seed, int depth) {
+static void random_value(struct bytes *b, uint64_t *seed, int depth) {
 	static const char *const words[] = {"true", "false", "null"};
 	uint64_t kind = draw(seed, depth > 0 ? 7 : 4);
 	space(b, seed);
@@ -138,7 +138,7 @@ static void random_value(bytes *b, uint64_t *seed, int depth) {
 }
 
 /* Changes, drops or inserts a few bytes; mostly those that mean something in JSON. */
-static void damage(bytes *b, uint64_t *seed) {
+static void damage(struct bytes *b, uint64_t *seed) {
 	static const char useful[] = "{}[],:\"\\0123456789.eE+-truefalsn \n\t\x01\x80\xc3\xff\xed\xa0u";
 	for (uint64_t n = 1 + draw(seed, 3); n > 0 && b->count > 0; n--) {
 		size_t at = (size_t)draw(seed, b->count);
@@ -204,7 +204,7 @@ static const char *const special[] = {
 	"1.5.5", "\"\x7f\"", "\"\xc2\x80\"",
 };
 
-static void add_hex_line(bytes *out, const bytes *b) {
+static void add_hex_line(struct bytes *out, const struct bytes *b) {
 	static const char hex[] = "0123456789abcdef";
 	for (size_t i = 0; i < b->count; i++) {
 		add(out, &hex[(unsigned char)b->at[i] >> 4], 1);
@@ -220,7 +220,7 @@ static void reads_as_python_does(void **state) {
 		skip();
 	}
 	enum { DOCUMENTS = 12000, SPECIAL = sizeof special / sizeof *special };
-	bytes input = {0}, ours = {0}, b = {0};
+	struct bytes input = {0}, ours = {0}, b = {0};
 	uint64_t seed = 2024;
 	for (size_t i = 0; i < SPECIAL + DOCUMENTS; i++) {
 		b.count = 0;
@@ -266,7 +266,7 @@ static void reads_as_python_does(void **state) {
 /* A document of several windows, with texts of every length around its edges and one that is longer than it. */
 static void tokens_cross_the_window(void **state) {
 	(void)state;
-	bytes b = {0};
+	struct bytes b = {0};
 	uint64_t seed = 77;
 	enum { TEXTS = 4000 };
 	static size_t lengths[TEXTS];
@@ -323,7 +323,7 @@ static void edges_change_nothing(void **state) {
 	static const char document[] = "{\"k\\u20ac\\ud83d\\ude00\xe2\x82\xac\":"
 	                               " [-12.5e-3, true, null, -Infinity, \"\\n\", \"\"]}";
 	enum { WINDOW = 1 << 18 };
-	bytes b = {0}, plain = {0}, moved = {0};
+	struct bytes b = {0}, plain = {0}, moved = {0};
 	describe(document, strlen(document), &plain);
 	assert_string_not_equal(plain.at, "error");
 	for (size_t before = WINDOW - sizeof document - 2; before <= WINDOW + 2; before++) {
@@ -389,7 +389,7 @@ static void an_error_is_final(void **state) {
 static void depth_is_limited(void **state) {
 	(void)state;
 	for (int depth = LK_JSON_DEPTH - 1; depth <= LK_JSON_DEPTH + 1; depth++) {
-		bytes b = {0};
+		struct bytes b = {0};
 		for (int i = 0; i < depth; i++) add_text(&b, i % 2 ? "{\"a\":" : "[");
 		if (depth % 2 == 0) add_text(&b, "1");
 		for (int i = depth; i-- > 0;) add_text(&b, i % 2 ? "}" : "]");
@@ -500,7 +500,7 @@ static bool same(const lk_value *a, const lk_value *b) {
 static void what_is_written_reads_back(void **state) {
 	(void)state;
 	uint64_t seed = 31;
-	bytes b = {0};
+	struct bytes b = {0};
 	int read = 0;
 	for (int i = 0; i < 3000; i++) {
 		lk_arena arena = LK_ARENA_INIT;

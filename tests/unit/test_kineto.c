@@ -148,17 +148,17 @@ static void test_python_agrees(void **state) {
 
 /* ---- random files, against a slow reader ---- */
 
-typedef struct text {
+struct text {
 	char bytes[1 << 16];
 	size_t used;
-} text;
+};
 
 static uint64_t draw(uint64_t *seed, uint64_t below) {
 	return lk_hash64((*seed)++) % below;
 }
 
-static void put(text *t, const char *fmt, ...) LK_PRINTF(2, 3);
-static void put(text *t, const char *fmt, ...) {
+static void put(struct text *t, const char *fmt, ...) LK_PRINTF(2, 3);
+static void put(struct text *t, const char *fmt, ...) {
 	va_list args;
 	va_start(args, fmt);
 	t->used += (size_t)vsnprintf(t->bytes + t->used, sizeof t->bytes - t->used, fmt, args);
@@ -166,12 +166,12 @@ static void put(text *t, const char *fmt, ...) {
 	assert_true(t->used < sizeof t->bytes);
 }
 
-static void put_space(text *t, uint64_t *seed) {
+static void put_space(struct text *t, uint64_t *seed) {
 	for (uint64_t n = draw(seed, 6); n > 2; n--) put(t, "%c", " \n\t\r"[draw(seed, 4)]);
 }
 
 /* A text, each of its characters now and then as an escape. */
-static void put_text(text *t, const char *characters, uint64_t *seed) {
+static void put_text(struct text *t, const char *characters, uint64_t *seed) {
 	put(t, "\"");
 	for (; *characters; characters++) {
 		unsigned char c = (unsigned char)*characters;
@@ -183,7 +183,7 @@ static void put_text(text *t, const char *characters, uint64_t *seed) {
 	put(t, "\"");
 }
 
-static void put_key(text *t, const char *key, uint64_t *seed, bool *first) {
+static void put_key(struct text *t, const char *key, uint64_t *seed, bool *first) {
 	put_space(t, seed);
 	if (!*first) put(t, ",");
 	*first = false;
@@ -194,7 +194,7 @@ static void put_key(text *t, const char *key, uint64_t *seed, bool *first) {
 	put_space(t, seed);
 }
 
-static void put_random_value(text *t, uint64_t *seed, int depth) {
+static void put_random_value(struct text *t, uint64_t *seed, int depth) {
 	static const char *const plain[] = {
 		"0", "-1.5e3", "true", "null", "\"a \\\" ] } b\"", "\"\\\\\"", "[]", "{}", "12345678901234567890"};
 	if (depth > 3 || draw(seed, 3)) {
@@ -210,7 +210,7 @@ static void put_random_value(text *t, uint64_t *seed, int depth) {
 	put(t, "]");
 }
 
-static void put_number(text *t, uint64_t *seed) {
+static void put_number(struct text *t, uint64_t *seed) {
 	switch (draw(seed, 6)) {
 	case 0: put(t, "\"%d\"", (int)draw(seed, 90000)); break;
 	case 1: put(t, "%d.0", (int)draw(seed, 90000)); break;
@@ -225,7 +225,7 @@ static const char *const some_categories[] = {
 	"cpu_op",   "kernel", "cuda_runtime", "python_function", "user_annotation", "gpu_memcpy",
 	"Operator", "Kernel", "ac2g",         "Trace",           "gpu_memset"};
 
-static void put_argument(text *t, int which, uint64_t *seed, bool *first) {
+static void put_argument(struct text *t, int which, uint64_t *seed, bool *first) {
 	static const char *const numbers[] = {
 		"External id", "correlation", "Record function id", "Sequence number", "stream", "device", "bytes"};
 	if (which < 7) {
@@ -248,7 +248,7 @@ static void put_argument(text *t, int which, uint64_t *seed, bool *first) {
 	}
 }
 
-static void put_arguments(text *t, uint64_t *seed) {
+static void put_arguments(struct text *t, uint64_t *seed) {
 	bool first = true;
 	put(t, "{");
 	for (int i = 0, at = (int)draw(seed, 14); i < 14; i++, at = (at + 5) % 14)
@@ -257,7 +257,7 @@ static void put_arguments(text *t, uint64_t *seed) {
 	put(t, "}");
 }
 
-static void put_field(text *t, int which, uint64_t *seed, bool *first) {
+static void put_field(struct text *t, int which, uint64_t *seed, bool *first) {
 	static const char *const keys[] = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "other"};
 	if (which > 1 && which != 5 && draw(seed, 12) == 0) return;
 	put_key(t, keys[which], seed, first);
@@ -276,7 +276,7 @@ static void put_field(text *t, int which, uint64_t *seed, bool *first) {
 	}
 }
 
-static void put_random_event(text *t, uint64_t *seed) {
+static void put_random_event(struct text *t, uint64_t *seed) {
 	bool first = true;
 	put(t, "{");
 	/* 4 and 9 have no common factor: every key once, in an order of their own */
@@ -286,7 +286,7 @@ static void put_random_event(text *t, uint64_t *seed) {
 	put(t, "}");
 }
 
-static void put_random_file(text *t, uint64_t *seed) {
+static void put_random_file(struct text *t, uint64_t *seed) {
 	bool bare = draw(seed, 4) == 0;
 	t->used = 0;
 	put_space(t, seed);
@@ -386,7 +386,7 @@ static void compare_event(const lk_capture *c, uint32_t i, const lk_value *e, in
 	}
 }
 
-static void compare_slowly(const lk_capture *c, const text *t) {
+static void compare_slowly(const lk_capture *c, const struct text *t) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *document;
@@ -410,7 +410,7 @@ static void compare_slowly(const lk_capture *c, const text *t) {
 
 static void test_random_files(void **state) {
 	(void)state;
-	text *t = calloc(1, sizeof *t);
+	struct text *t = calloc(1, sizeof *t);
 	uint64_t files = (uint64_t)rounds(1500, 20000);
 	for (uint64_t round = 0; round < files; round++) {
 		uint64_t seed = round << 32;
@@ -443,7 +443,7 @@ static void assert_prefix(const lk_capture *part, const lk_capture *whole) {
 
 static void test_truncation(void **state) {
 	(void)state;
-	text *t = calloc(1, sizeof *t);
+	struct text *t = calloc(1, sizeof *t);
 	for (uint64_t round = 0; round < (uint64_t)rounds(4, 40); round++) {
 		uint64_t seed = 77000 + round * 1000000;
 		lk_capture *whole, *part;
@@ -831,7 +831,7 @@ static void test_launches(void **state) {
 	(void)state;
 	for (uint64_t round = 0; round < 60; round++) {
 		uint64_t seed = round << 32, spread = round % 3 == 0 ? 8 : round % 3 == 1 ? 300 : 4000000000u;
-		text *t = calloc(1, sizeof *t);
+		struct text *t = calloc(1, sizeof *t);
 		put(t, "[");
 		for (int i = 0; i < 300; i++)
 			put(t, "%s{\"ph\":\"X\",\"cat\":\"%s\",\"ts\":%d,\"dur\":1,\"args\":{\"correlation\":%llu}}", i ? "," : "",

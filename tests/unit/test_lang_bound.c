@@ -15,7 +15,7 @@
 enum { RANKS_MAX = 12 };
 
 /* Parts of sums on ranks, and their sum. */
-typedef struct sums {
+struct sums {
 	char text[128], sizes[32];
 	lc_file *file;
 	lc_sizes s;
@@ -23,9 +23,9 @@ typedef struct sums {
 	int x, y;
 	int64_t ranks;
 	lc_dtype format;
-} sums;
+};
 
-static void sums_open(sums *t, const char *format, int64_t ranks, uint64_t seed) {
+static void sums_open(struct sums *t, const char *format, int64_t ranks, uint64_t seed) {
 	lk_error err = {0};
 	lc_run_options o = {.seed = seed};
 	int count;
@@ -43,17 +43,17 @@ static void sums_open(sums *t, const char *format, int64_t ranks, uint64_t seed)
 	t->format = (lc_dtype)p->nodes.at[t->x].dtype;
 }
 
-static void sums_close(sums *t) {
+static void sums_close(struct sums *t) {
 	lc_run_free(t->run);
 	lc_run_free(t->bounds);
 	lc_sizes_free(&t->s);
 	lc_file_free(t->file);
 }
 
-static double part(const sums *t, int64_t rank, int64_t i) { return lc_run_local(t->run, t->x, 0, rank)->number[i]; }
+static double part(const struct sums *t, int64_t rank, int64_t i) { return lc_run_local(t->run, t->x, 0, rank)->number[i]; }
 
 /* The sum by a tree of additions that `draw` chooses, rounded after each. */
-static double sum_by_tree(const sums *t, int64_t i, uint64_t draw) {
+static double sum_by_tree(const struct sums *t, int64_t i, uint64_t draw) {
 	double left[RANKS_MAX];
 	for (int64_t r = 0; r < t->ranks; r++) left[r] = part(t, r, i);
 	for (int64_t count = t->ranks; count > 1; count--) {
@@ -66,7 +66,7 @@ static double sum_by_tree(const sums *t, int64_t i, uint64_t draw) {
 }
 
 /* What two orders of P - 1 additions may be apart: each is within ((1 + u)^(P-1) - 1) sum of |x| of the exact sum. */
-static double apart_at_most(const sums *t, int64_t i) {
+static double apart_at_most(const struct sums *t, int64_t i) {
 	double sizes = 0;
 	for (int64_t r = 0; r < t->ranks; r++) sizes += fabs(part(t, r, i));
 	return 2 * (pow(1 + lc_roundoff(t->format), (double)(t->ranks - 1)) - 1) * sizes;
@@ -78,7 +78,7 @@ static void test_orders(void **state) {
 	double worst = 0;
 	for (size_t f = 0; f < 4; f++)
 		for (int64_t ranks = 1; ranks <= RANKS_MAX; ranks++) {
-			sums t;
+			struct sums t;
 			sums_open(&t, formats[f], ranks, (uint64_t)ranks);
 			const lc_cells *y = lc_run_local(t.run, t.y, 0, 0), *bound = lc_run_local(t.bounds, t.y, 0, ranks - 1);
 			for (int64_t i = 0; i < y->count; i++) {
@@ -129,7 +129,7 @@ static void test_overflow(void **state) {
 
 /* ---- faults in dumps ---- */
 
-static void write_dump(const sums *t, int64_t rank, int64_t faulty, double by) {
+static void write_dump(const struct sums *t, int64_t rank, int64_t faulty, double by) {
 	char path[128];
 	const lc_cells *y = lc_run_local(t->run, t->y, 0, rank);
 	snprintf(path, sizeof path, "%s/plain.%d", scratch, (int)rank);
@@ -143,7 +143,7 @@ static void write_dump(const sums *t, int64_t rank, int64_t faulty, double by) {
 	fclose(file);
 }
 
-static bool found(const sums *t) {
+static bool found(const struct sums *t) {
 	lk_compile *answer;
 	lk_error err = {0};
 	FILE *nothing = fopen("/dev/null", "w");
@@ -162,7 +162,7 @@ static void test_faults(void **state) {
 	(void)state;
 	static const char *const formats[] = {"f32", "f16", "bf16", "f8"};
 	for (size_t f = 0; f < 4; f++) {
-		sums t;
+		struct sums t;
 		sums_open(&t, formats[f], 4, 7);
 		for (int64_t rank = 0; rank < 4; rank++) write_dump(&t, rank, -1, 0);
 		assert_false(found(&t));

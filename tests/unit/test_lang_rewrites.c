@@ -14,9 +14,9 @@
 
 enum { VALUES = 24, STEPS = 5 };
 
-typedef struct tally {
+struct tally {
 	int programs, applied[LC_DIRECTIVES], refused, unrunnable;
-} tally;
+};
 
 static int long_count(int usual) {
 	const char *count = getenv("LOCKSTEP_PROGRAMS");
@@ -70,7 +70,7 @@ static lc_directive some_directive(const lc_program *p, uint64_t *s, int number,
 	return random_directive(p, s, number);
 }
 
-static void rewrite_some(uint64_t seed, const lc_program *p, tally *t) {
+static void rewrite_some(uint64_t seed, const lc_program *p, struct tally *t) {
 	uint64_t s = lk_hash64(seed ^ 0x5eed) << 16;
 	lc_program *now = NULL, *next;
 	lk_error err = {0};
@@ -100,7 +100,7 @@ static void rewrite_some(uint64_t seed, const lc_program *p, tally *t) {
 
 static void test_random(void **state) {
 	(void)state;
-	tally t = {0};
+	struct tally t = {0};
 	const char *first = getenv("LOCKSTEP_SEED");
 	uint64_t begin = first ? strtoull(first, NULL, 10) : 0;
 	for (uint64_t seed = begin; seed < begin + (uint64_t)long_count(100); seed++) {

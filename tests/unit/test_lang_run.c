@@ -39,15 +39,15 @@ static void test_philox(void **state) {
 
 /* ---- formats ---- */
 
-typedef struct grid {
+struct grid {
 	lc_dtype dtype;
 	int exponent_bits, mantissa_bits;
 	bool finite_top;       /* e4m3fn: the top exponent holds numbers; all ones is NAN */
 	double number[1 << 15]; /* the non-negative finite ones, ascending */
 	int count;
-} grid;
+};
 
-static void make_grid(grid *g) {
+static void make_grid(struct grid *g) {
 	int bias = (1 << (g->exponent_bits - 1)) - 1, top = (1 << g->exponent_bits) - 1;
 	g->count = 0;
 	for (int bits = 0; bits < 1 << (g->exponent_bits + g->mantissa_bits); bits++) {
@@ -59,7 +59,7 @@ static void make_grid(grid *g) {
 }
 
 /* The nearest of all numbers; of two, the one whose last bit is 0: the one with the even place. */
-static double nearest(const grid *g, double x) {
+static double nearest(const struct grid *g, double x) {
 	double size = fabs(x);
 	int low = 0, high = g->count - 1;
 	double past = 2 * g->number[high] - g->number[high - 1]; /* where the next number would be */
@@ -77,7 +77,7 @@ static double nearest(const grid *g, double x) {
 	return copysign(g->number[at], x);
 }
 
-static double random_double(uint64_t *seed, const grid *g) {
+static double random_double(uint64_t *seed, const struct grid *g) {
 	double x = g->number[draw(seed, (uint64_t)g->count)], next = g->number[draw(seed, (uint64_t)g->count)];
 	switch (draw(seed, 4)) {
 	case 0: break;
@@ -90,11 +90,11 @@ static double random_double(uint64_t *seed, const grid *g) {
 
 static void test_formats(void **state) {
 	(void)state;
-	static grid grids[] = {{.dtype = LC_F16, .exponent_bits = 5, .mantissa_bits = 10},
+	static struct grid grids[] = {{.dtype = LC_F16, .exponent_bits = 5, .mantissa_bits = 10},
 						   {.dtype = LC_BF16, .exponent_bits = 8, .mantissa_bits = 7},
 						   {.dtype = LC_F8, .exponent_bits = 4, .mantissa_bits = 3, .finite_top = true}};
 	for (size_t k = 0; k < 3; k++) {
-		grid *g = &grids[k];
+		struct grid *g = &grids[k];
 		uint64_t seed = k << 40;
 		make_grid(g);
 		for (int i = 0; i < g->count; i++) {

@@ -19,23 +19,23 @@
 
 /* ---- random problems ---- */
 
-typedef struct dice {
+struct dice {
 	uint64_t state;
-} dice;
+};
 
-static uint32_t roll(dice *d, uint32_t below) {
+static uint32_t roll(struct dice *d, uint32_t below) {
 	d->state = lk_hash64(d->state + 0x9e3779b97f4a7c15u);
 	return (uint32_t)(d->state >> 33) % below;
 }
 
-static int pick(dice *d, const int *of, int count) {
+static int pick(struct dice *d, const int *of, int count) {
 	return of[roll(d, (uint32_t)count)];
 }
 
 #define PICK(d, ...) pick(d, (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
 
 /* A small network: dense, with experts, with windows, an encoder-decoder, tied or not. */
-static lk_model network(dice *d) {
+static lk_model network(struct dice *d) {
 	int heads = PICK(d, 4, 8, 12), width = PICK(d, 32, 64, 128);
 	lk_model m = {
 		.name = "random", .family = "llama", .layers = PICK(d, 2, 4, 6, 7, 8, 12), .hidden = heads * width, .heads = heads,
@@ -51,14 +51,14 @@ static lk_model network(dice *d) {
 	return m;
 }
 
-typedef struct problem {
+struct problem {
 	lk_arena arena;
 	lk_asked asked;
 	lk_plan_request request;
 	lk_space space;
-} problem;
+};
 
-static void make_cluster(dice *d, problem *p) {
+static void make_cluster(struct dice *d, struct problem *p) {
 	static const char *const devices[] = {"h100-sxm", "a100-sxm-40", "v100-sxm-16", "b200"};
 	const lk_device *device = lk_device_find(devices[roll(d, 4)]);
 	assert_non_null(device);
@@ -74,7 +74,7 @@ static void make_cluster(dice *d, problem *p) {
 }
 
 /* `wide`: every kind of schedule and software, one or two values of the rest. */
-static bool make_problem(dice *d, bool wide, problem *p) {
+static bool make_problem(struct dice *d, bool wide, struct problem *p) {
 	static const char *const stacks[] = {"megatron", "fsdp", "megatron,fsdp", "deepspeed", "torchtitan"};
 	static const char *const schedules[] = {NULL, "1f1b,interleaved", "gpipe,zb-h1", "zb-v,dualpipe,interleaved"};
 	static const char *const recompute[] = {NULL, "none,full", "selective,full/1", "none,selective,full"};
@@ -109,7 +109,7 @@ static void say(const lk_job *job, const char *what) {
 /* ---- bounds ---- */
 
 /* A random layout of the space, completed; false if it is refused. */
-static bool random_job(dice *d, const problem *p, lk_core *core, lk_job *job) {
+static bool random_job(struct dice *d, const struct problem *p, lk_core *core, lk_job *job) {
 	lk_cores_list cores = {0};
 	lk_layouts layouts = {0};
 	bool ok = lk_space_cores(&p->space, &cores, NULL) == LK_OK && cores.count > 0;
@@ -138,7 +138,7 @@ static bool same_programs(const lk_graph *a, const lk_graph *b) {
 }
 
 /* One layout with both sizes of buckets; *listed: how many of them the search looks at. False: not legal. */
-static bool buckets_alike(problem *p, const lk_core *core, bool *alike, int *listed) {
+static bool buckets_alike(struct problem *p, const lk_core *core, bool *alike, int *listed) {
 	lk_layouts layouts = {0};
 	lk_job job;
 	lk_graph *graph[2] = {NULL, NULL};
@@ -163,10 +163,10 @@ static bool buckets_alike(problem *p, const lk_core *core, bool *alike, int *lis
 /* A size that the search leaves out would have been the same step; where it would not have been, it is there. */
 static void buckets_that_cut_alike_are_one_layout(void **state) {
 	(void)state;
-	dice d = {.state = 77};
+	struct dice d = {.state = 77};
 	int once = 0, twice = 0;
 	for (int tries = 0; tries < 1200; tries++) {
-		problem p;
+		struct problem p;
 		lk_cores_list cores = {0};
 		bool fine = make_problem(&d, true, &p) && !p.asked.job.model.experts && p.asked.job.model.network != LK_NET_ENCDEC;
 		int wide = 1 << roll(&d, 9);
@@ -186,13 +186,13 @@ static void buckets_that_cut_alike_are_one_layout(void **state) {
 	assert_true(once > 5 && twice > 5);
 }
 
-typedef struct tally {
+struct tally {
 	int jobs, broken, given_up;
 	double tightness, walked; /* sum of bound over prediction; of the schedule walked */
-} tally;
+};
 
 /* A simulation that may be given up close to its end: only where the step takes longer, and with a bound that holds. */
-static void check_give_up(const lk_job *job, const lk_cluster *cluster, const lk_step *full, tally *t) {
+static void check_give_up(const lk_job *job, const lk_cluster *cluster, const lk_step *full, struct tally *t) {
 	int64_t ps = full->sim.step_ps;
 	lk_step_options options = {.bare = true, .give_up_ps = ps - (ps >> (1 + ps % 16))};
 	lk_step step;
@@ -208,8 +208,8 @@ static void check_give_up(const lk_job *job, const lk_cluster *cluster, const lk
 	lk_step_free(&step);
 }
 
-static void check_bound(dice *d, tally *t) {
-	problem p;
+static void check_bound(struct dice *d, struct tally *t) {
+	struct problem p;
 	lk_core core;
 	lk_job job;
 	if (make_problem(d, true, &p) && random_job(d, &p, &core, &job)) {
@@ -244,8 +244,8 @@ static void check_bound(dice *d, tally *t) {
 
 static void bounds_are_never_above_the_prediction(void **state) {
 	(void)state;
-	dice d = {.state = 20260};
-	tally t = {0};
+	struct dice d = {.state = 20260};
+	struct tally t = {0};
 	int wanted = rounds(1500, 30000);
 	for (int tries = 0; t.jobs < wanted && tries < 20 * wanted; tries++) check_bound(&d, &t);
 	print_message("%d jobs, bound / prediction %.3f on average, walked %.4f; %d given up\n", t.jobs, t.tightness / t.jobs, t.walked / t.jobs,
@@ -258,18 +258,18 @@ static void bounds_are_never_above_the_prediction(void **state) {
 
 /* ---- the search against asking for everything ---- */
 
-typedef struct found {
+struct found {
 	int64_t ps;
 	size_t group;
-} found;
+};
 
 static int by_time(const void *a, const void *b) {
-	const found *x = a, *y = b;
+	const struct found *x = a, *y = b;
 	return (x->ps > y->ps) - (x->ps < y->ps);
 }
 
 /* The best of each core, sharding and kind of recomputation, by the predictor as `predict` asks it. */
-static size_t ask_everything(const problem *p, found *out, size_t room, uint64_t *layouts_seen) {
+static size_t ask_everything(const struct problem *p, struct found *out, size_t room, uint64_t *layouts_seen) {
 	lk_cores_list cores = {0};
 	lk_layouts layouts = {0};
 	size_t count = 0;
@@ -290,7 +290,7 @@ static size_t ask_everything(const problem *p, found *out, size_t room, uint64_t
 				size_t group = (size_t)c * 64 + l->sharding * 8u + l->recompute, at = 0;
 				while (at < count && out[at].group != group) at++;
 				assert_true(at < room);
-				if (at == count) out[count++] = (found){INT64_MAX, group};
+				if (at == count) out[count++] = (struct found){INT64_MAX, group};
 				if (step.sim.step_ps < out[at].ps) out[at].ps = step.sim.step_ps;
 			}
 			lk_step_free(&step);
@@ -302,9 +302,9 @@ static size_t ask_everything(const problem *p, found *out, size_t room, uint64_t
 	return count;
 }
 
-static void compare_with_everything(problem *p, int number, uint64_t *simulated, uint64_t *cut, uint64_t *layouts) {
+static void compare_with_everything(struct problem *p, int number, uint64_t *simulated, uint64_t *cut, uint64_t *layouts) {
 	enum { ROOM = 1 << 14 };
-	static found all[ROOM];
+	static struct found all[ROOM];
 	lk_hunt hunt;
 	uint64_t seen;
 	size_t count = ask_everything(p, all, ROOM, &seen);
@@ -321,11 +321,11 @@ static void compare_with_everything(problem *p, int number, uint64_t *simulated,
 
 static void search_finds_what_asking_everything_finds(void **state) {
 	(void)state;
-	dice d = {.state = 77};
+	struct dice d = {.state = 77};
 	uint64_t simulated = 0, cut = 0, layouts = 0;
 	int done = 0, problems = judged_elsewhere() ? 20 : 200;
 	for (int tries = 0; done < problems && tries < 4000; tries++) {
-		problem p;
+		struct problem p;
 		lk_cores_list cores = {0};
 		bool some = make_problem(&d, false, &p) && lk_space_cores(&p.space, &cores, NULL) == LK_OK && cores.count > 0 && cores.count < 60;
 		p.request.top = 1 + (int)roll(&d, 4);
@@ -342,7 +342,7 @@ static void search_finds_what_asking_everything_finds(void **state) {
 /* ---- launch lines ---- */
 
 /* The fields that differ between a job and what its line is read as, completed on the cluster: none. */
-static void read_back(const problem *p, const lk_job *job, lk_dialect dialect) {
+static void read_back(const struct problem *p, const lk_job *job, lk_dialect dialect) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_launch launch = {0};
 	lk_error err = {0};
@@ -365,10 +365,10 @@ static void read_back(const problem *p, const lk_job *job, lk_dialect dialect) {
 
 static void launch_lines_are_read_back(void **state) {
 	(void)state;
-	dice d = {.state = 5};
+	struct dice d = {.state = 5};
 	int done[4] = {0};
 	for (int tries = 0; tries < 600; tries++) {
-		problem p;
+		struct problem p;
 		lk_core core;
 		lk_job job;
 		if (make_problem(&d, true, &p) && random_job(&d, &p, &core, &job))

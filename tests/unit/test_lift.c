@@ -164,14 +164,14 @@ static void test_file(void **state) {
 
 /* ---- captures made here ---- */
 
-typedef struct made {
+struct made {
 	lk_capture *c;
 	uint32_t main, worker, compute, side;
 	uint32_t correlation;
-} made;
+};
 
-static made make_capture(void) {
-	made m = {.c = lk_capture_new("made", "made")};
+static struct made make_capture(void) {
+	struct made m = {.c = lk_capture_new("made", "made")};
 	assert_non_null(m.c);
 	m.main = lk_capture_lane(m.c, false, 1, 1);
 	m.worker = lk_capture_lane(m.c, false, 1, 2);
@@ -180,7 +180,7 @@ static made make_capture(void) {
 	return m;
 }
 
-static void add(made *m, lk_event_kind kind, uint32_t lane, const char *name, int64_t start, int64_t dur, uint32_t correlation) {
+static void add(struct made *m, lk_event_kind kind, uint32_t lane, const char *name, int64_t start, int64_t dur, uint32_t correlation) {
 	uint32_t id = lk_intern_id(m->c->names, name);
 	lk_event e = {.kind = kind, .lane = lane, .name = id, .start_ns = start * 1000, .dur_ns = dur * 1000, .correlation = correlation,
 	              .value = -1};
@@ -188,13 +188,13 @@ static void add(made *m, lk_event_kind kind, uint32_t lane, const char *name, in
 }
 
 /* A launch of 5 us at `start` and its kernel. Microseconds. */
-static void launch(made *m, uint32_t thread, uint32_t stream, int64_t start, int64_t kernel, int64_t dur) {
+static void launch(struct made *m, uint32_t thread, uint32_t stream, int64_t start, int64_t kernel, int64_t dur) {
 	uint32_t correlation = ++m->correlation;
 	add(m, LK_EVENT_RUNTIME, thread, "cudaLaunchKernel", start, 5, correlation);
 	add(m, LK_EVENT_KERNEL, stream, "kernel", kernel, dur, correlation);
 }
 
-static lk_traces *finish(made *m) {
+static lk_traces *finish(struct made *m) {
 	lk_traces *t = NULL;
 	assert_ok(lk_capture_finish(m->c, &err));
 	lk_capture **one = malloc(sizeof *one);
@@ -221,7 +221,7 @@ static bool depends(const lk_lifted *lifted, const lk_lifted_op *op, const lk_li
 /* A backward thread starts when the main thread has called it, and the main thread goes on when it is done. */
 static void test_hand_over(void **state) {
 	(void)state;
-	made m = make_capture();
+	struct made m = make_capture();
 	add(&m, LK_EVENT_OP, m.main, "forward", 0, 100, 0);
 	launch(&m, m.main, m.compute, 50, 57, 20);
 	add(&m, LK_EVENT_OP, m.worker, "autograd::engine::evaluate_function: X", 400, 600, 0);
@@ -252,7 +252,7 @@ static void test_hand_over(void **state) {
 /* The host waits for its stream; only what comes behind the wait is its own. */
 static void test_sync(void **state) {
 	(void)state;
-	made m = make_capture();
+	struct made m = make_capture();
 	add(&m, LK_EVENT_OP, m.main, "item", 0, 400, 0);
 	launch(&m, m.main, m.compute, 10, 17, 300);
 	add(&m, LK_EVENT_RUNTIME, m.main, "cudaStreamSynchronize", 30, 295, 99);
@@ -276,7 +276,7 @@ static void test_sync(void **state) {
  * communicates. */
 static void test_stream_waits(void **state) {
 	(void)state;
-	made m = make_capture();
+	struct made m = make_capture();
 	uint32_t comm = lk_capture_lane(m.c, true, 0, 33);
 	add(&m, LK_EVENT_OP, m.main, "work", 0, 100, 0);
 	launch(&m, m.main, m.compute, 10, 17, 500);
@@ -300,7 +300,7 @@ static void test_stream_waits(void **state) {
 static void test_launch_queue(void **state) {
 	(void)state;
 	enum { KERNELS = 1500, QUEUE = 1022 };
-	made m = make_capture();
+	struct made m = make_capture();
 	int64_t host = 0, device = 0, over[KERNELS];
 	for (int i = 0; i < KERNELS; i++) {
 		int64_t start = host;
@@ -342,7 +342,7 @@ static void test_random_captures(void **state) {
 		static const char *const names[] = {"aten::mm", "cudaLaunchKernel", "cudaStreamSynchronize", "cudaStreamWaitEvent",
 		                                    "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "cudaMemcpyAsync", "ProfilerStep#1",
 		                                    "enumerate(DataLoader)#x", "cudaDeviceSynchronize", "cudaEventSynchronize"};
-		made m = make_capture();
+		struct made m = make_capture();
 		uint64_t n = 0;
 		for (int i = 0; i < 120; i++) {
 			lk_event_kind kind = (lk_event_kind)(lk_hash64(seed * 1000 + n++) % LK_EVENT_SYNC);
@@ -450,7 +450,7 @@ static void test_replay_itself(void **state) {
 
 static void test_equal_steps(void **state) {
 	(void)state;
-	made m = make_capture();
+	struct made m = make_capture();
 	for (int64_t s = 0; s < 3; s++) {
 		char name[32];
 		snprintf(name, sizeof name, "ProfilerStep#%d", (int)s);

@@ -17,13 +17,13 @@ static lk_error err;
 enum { RANKS = 3, US = 1000 };
 static const char *const all_ranks = "[0, 1, 2]";
 
-typedef struct run {
+struct run {
 	lk_capture *capture[RANKS];
 	uint32_t count;
-} run;
+};
 
-static run new_run(uint32_t count) {
-	run r = {.count = count};
+static struct run new_run(uint32_t count) {
+	struct run r = {.count = count};
 	for (uint32_t i = 0; i < count; i++) {
 		r.capture[i] = lk_capture_new("made", "made");
 		assert_non_null(r.capture[i]);
@@ -59,7 +59,7 @@ static void meet(lk_capture *c, lk_op_kind kind, const char *group, int size, in
 	                                     .peer = -1, .in_elements = 100, .out_elements = 100};
 }
 
-static lk_traces *finish(run *r) {
+static lk_traces *finish(struct run *r) {
 	lk_traces *t = NULL;
 	for (uint32_t i = 0; i < r->count; i++) assert_int_equal(lk_capture_finish(r->capture[i], &err), LK_OK);
 	assert_int_equal(lk_traces_make(r->capture, r->count, &t, &err), LK_OK);
@@ -67,7 +67,7 @@ static lk_traces *finish(run *r) {
 }
 
 /* Lifts step `number`, checks and runs it: how many operations meet other captured ranks. */
-static uint32_t check(run *r, uint32_t number) {
+static uint32_t check(struct run *r, uint32_t number) {
 	char text[1024];
 	lk_traces *t = finish(r);
 	lk_lifted *lifted = NULL;
@@ -88,7 +88,7 @@ static uint32_t check(run *r, uint32_t number) {
 
 static void test_all_meet(void **state) {
 	(void)state;
-	run r = new_run(RANKS);
+	struct run r = new_run(RANKS);
 	for (uint32_t i = 0; i < RANKS; i++) {
 		step(r.capture[i], 0);
 		for (uint32_t m = 0; m < 4; m++) meet(r.capture[i], LK_OP_ALLREDUCE, "0", RANKS, 100 + 200 * m, 10 + m);
@@ -99,7 +99,7 @@ static void test_all_meet(void **state) {
 /* Rank 2 was profiled for a shorter time: it lacks the last ones. */
 static void test_missing(void **state) {
 	(void)state;
-	run r = new_run(RANKS);
+	struct run r = new_run(RANKS);
 	for (uint32_t i = 0; i < RANKS; i++) {
 		step(r.capture[i], 0);
 		for (uint32_t m = 0; m < (i == 2 ? 3 : 4); m++) meet(r.capture[i], LK_OP_ALLREDUCE, "0", RANKS, 100 + 200 * m, 10 + m);
@@ -110,7 +110,7 @@ static void test_missing(void **state) {
 /* Rank 1 launches one of them inside another call, which hides it from the lift. */
 static void test_hidden_launch(void **state) {
 	(void)state;
-	run r = new_run(2);
+	struct run r = new_run(2);
 	for (uint32_t i = 0; i < 2; i++) {
 		step(r.capture[i], 0);
 		for (uint32_t m = 0; m < 4; m++) meet(r.capture[i], LK_OP_ALLREDUCE, "0", 2, 100 + 200 * m, 10 + m);
@@ -123,7 +123,7 @@ static void test_hidden_launch(void **state) {
 static void test_messages(void **state) {
 	(void)state;
 	for (uint32_t ranks = 1; ranks <= RANKS; ranks++) {
-		run r = new_run(ranks);
+		struct run r = new_run(ranks);
 		for (uint32_t i = 0; i < ranks; i++) {
 			step(r.capture[i], 0);
 			step(r.capture[i], 1000);
@@ -137,7 +137,7 @@ static void test_messages(void **state) {
 /* Two groups on one stream, in different orders: the simulation says so, and explain goes on without it. */
 static void test_circle(void **state) {
 	(void)state;
-	run r = new_run(2);
+	struct run r = new_run(2);
 	for (uint32_t i = 0; i < 2; i++) {
 		step(r.capture[i], 0);
 		for (uint32_t m = 0; m < 4; m++) meet(r.capture[i], LK_OP_ALLREDUCE, (m + i) % 2 ? "a" : "b", 2, 100 + 200 * m, 10 + m);
@@ -164,7 +164,7 @@ static void test_circle(void **state) {
 
 static void test_months(void **state) {
 	(void)state;
-	run r = new_run(1);
+	struct run r = new_run(1);
 	lk_lifted *lifted = NULL;
 	step(r.capture[0], 0);
 	add(r.capture[0], LK_EVENT_RUNTIME, false, 1, "cudaLaunchKernel", 100, 5, 5);
@@ -179,7 +179,7 @@ static void test_months(void **state) {
 static void test_depth(void **state) {
 	(void)state;
 	enum { DEEP = 5000, MOST = 256 };
-	run r = new_run(1);
+	struct run r = new_run(1);
 	lk_capture *c = r.capture[0];
 	for (int64_t i = 0; i < DEEP; i++) add(c, LK_EVENT_OP, false, 1, "aten::mm", i, 3 * DEEP - 2 * i, 0);
 	add(c, LK_EVENT_OP, false, 1, "aten::add", 4 * DEEP, 5, 0);
@@ -200,7 +200,7 @@ static void test_depth(void **state) {
 /* Steps are marked on one rank only: the other's whole time is no step beside them. */
 static void test_unmarked(void **state) {
 	(void)state;
-	run r = new_run(2);
+	struct run r = new_run(2);
 	uint32_t place;
 	step(r.capture[0], 0);
 	for (uint32_t i = 0; i < 2; i++) meet(r.capture[i], LK_OP_ALLREDUCE, "0", 2, 100, 10);

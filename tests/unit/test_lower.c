@@ -25,15 +25,15 @@
 	} while (0)
 
 /* A program of a text, rewritten by its schedule `name` (NULL: none), with its steps. */
-typedef struct made {
+struct made {
 	lc_file *file;
 	lc_program *p;
 	lc_steps *steps;
 	lc_sizes sizes;
-} made;
+};
 
-static made make(const char *text, const char *name, const char *sizes) {
-	made m = {0};
+static struct made make(const char *text, const char *name, const char *sizes) {
+	struct made m = {0};
 	const lc_schedule *s = NULL;
 	OK(lc_parse("text", text, strlen(text), &m.file, err));
 	const lc_program *p = m.file->programs.at[0];
@@ -46,14 +46,14 @@ static made make(const char *text, const char *name, const char *sizes) {
 	return m;
 }
 
-static void drop(made *m) {
+static void drop(struct made *m) {
 	lc_steps_free(m->steps);
 	lc_program_free(m->p);
 	lc_sizes_free(&m->sizes);
 	lc_file_free(m->file);
 }
 
-static lk_graph *lowered(const made *m, int64_t chunks) {
+static lk_graph *lowered(const struct made *m, int64_t chunks) {
 	lk_graph *graph = NULL;
 	OK(lc_lower(m->steps, &m->sizes, chunks, &graph, err));
 	OK(lk_graph_check(graph, err));
@@ -86,7 +86,7 @@ static void test_adam_bytes(void **state) {
 	} rows[] = {{"ar_c", 28 + 8, 0, 0}, {"fused", 24. / 4, 4, 4}};
 	const double n = 1 << 20;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		made m = make(ADAM32, rows[i].name, "dp=4,N=1048576");
+		struct made m = make(ADAM32, rows[i].name, "dp=4,N=1048576");
 		lk_graph *graph = lowered(&m, 0);
 		assert_float_equal(sum_bytes(graph, LK_OP_ELEMENTWISE), rows[i].pass * n, 1);
 		assert_float_equal(sum_bytes(graph, LK_OP_REDUCESCATTER), rows[i].wire_scatter * n, 1);
@@ -100,7 +100,7 @@ static void test_adam_bytes(void **state) {
 /* Of slices that are not equal, the largest. */
 static void test_uneven(void **state) {
 	(void)state;
-	made m = make("program p(mesh a) { dim N in x : f32[N] @ S(0,a) out x*2 }", NULL, "a=3,N=10");
+	struct made m = make("program p(mesh a) { dim N in x : f32[N] @ S(0,a) out x*2 }", NULL, "a=3,N=10");
 	lk_graph *graph = lowered(&m, 0);
 	assert_float_equal(sum_bytes(graph, LK_OP_ELEMENTWISE), 2 * 4 * 4, 0);
 	lk_graph_free(graph);
@@ -109,7 +109,7 @@ static void test_uneven(void **state) {
 
 static void test_matmul(void **state) {
 	(void)state;
-	made m = make("program p(mesh tp) { dim B, S, H in x : bf16[B,S,H] @ S(2,tp) in w : bf16[H,H] @ S(0,tp)\n"
+	struct made m = make("program p(mesh tp) { dim B, S, H in x : bf16[B,S,H] @ S(2,tp) in w : bf16[H,H] @ S(0,tp)\n"
 	              "out allreduce(matmul(x, w), sum, tp) }", NULL, "tp=4,B=2,S=8,H=64");
 	lk_graph *graph = lowered(&m, 0);
 	assert_int_equal(graph->ops.count, 2);
@@ -128,7 +128,7 @@ static void test_matmul(void **state) {
 static void test_buckets(void **state) {
 	(void)state;
 	static const char text[] = "program p(mesh dp) { list l dim N of l in g : f32[N] @ P(sum,dp) r = allreduce(g, sum, dp) out r }";
-	made m = make(text, NULL, "dp=2,N=10:20:30:100:5");
+	struct made m = make(text, NULL, "dp=2,N=10:20:30:100:5");
 	lk_graph *graph = lowered(&m, 0);
 	assert_int_equal(graph->ops.count, 5);
 	assert_float_equal(sum_bytes(graph, LK_OP_ALLREDUCE), 165 * 4, 0);
@@ -147,7 +147,7 @@ static void test_buckets(void **state) {
 static void test_send(void **state) {
 	(void)state;
 	static const char text[] = "program p(mesh pp, tp) { dim N in x : f16[N] at pp=k y = x*2 z = send(y, pp: k->k+1) out z at pp=k+1 }";
-	made m = make(text, NULL, "pp=3,tp=2,k=1,N=1000");
+	struct made m = make(text, NULL, "pp=3,tp=2,k=1,N=1000");
 	lk_graph *graph = lowered(&m, 0);
 	assert_int_equal(graph->ranks.stages, 3);
 	assert_int_equal(graph->ranks.chains, 2);
@@ -164,7 +164,7 @@ static void test_permute(void **state) {
 	(void)state;
 	static const char text[] = "program p(mesh dp, cp, tp) { dim N in x : f32[N] @ S(0,cp) y = permute(x, cp, shift=1)\n"
 	                           "z = permute(y, cp, shift=-2) out z, allgather(x, 0, cp) in q : f32 @ P(sum,dp) out allreduce(q, sum, dp) }";
-	made m = make(text, NULL, "dp=2,cp=5,tp=3,N=1000");
+	struct made m = make(text, NULL, "dp=2,cp=5,tp=3,N=1000");
 	lk_graph *graph = lowered(&m, 0);
 	assert_int_equal(graph->ranks.stages, 10);
 	assert_int_equal(graph->ranks.world, 30);
@@ -189,7 +189,7 @@ static void test_serial(void **state) {
 	(void)state;
 	static const char text[] = "program p(mesh tp, dp) { dim B, H in x : bf16[B,H] @ S(1,tp) in w : bf16[H,H] @ S(0,tp)\n"
 	                           "y = allreduce(matmul(x, w), sum, tp) z = gelu(y) out z, sum(z) }";
-	made m = make(text, NULL, "tp=4,dp=2,B=4096,H=4096");
+	struct made m = make(text, NULL, "tp=4,dp=2,B=4096,H=4096");
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
 	lk_constants constants;
@@ -217,7 +217,7 @@ static void test_serial(void **state) {
 /* Chunks: the longer of both parts, and a chunk of the other: T = max + min/C, as long as chunks are no less efficient. */
 static void test_overlap(void **state) {
 	(void)state;
-	made m = make("program p(mesh tp) { dim B, H in x : bf16[B,H] @ S(1,tp) in w : bf16[H,H] @ S(0,tp)\n"
+	struct made m = make("program p(mesh tp) { dim B, H in x : bf16[B,H] @ S(1,tp) in w : bf16[H,H] @ S(0,tp)\n"
 	              "y = matmul(x, w) z = allreduce(y, sum, tp) out z }", NULL, "tp=8,B=8192,H=24576");
 	lc_step parts[2] = {m.steps->at[0], m.steps->at[1]};
 	int zero = 0;
@@ -246,7 +246,7 @@ static void test_overlap(void **state) {
 /* Processes on hosts: MPI's collectives and messages, of groups as they lie on the nodes: dp inside, pp between. */
 static void test_hosts(void **state) {
 	(void)state;
-	made m = make("program p(mesh pp, dp) { dim N in g : f32[N] @ P(sum,dp) in x : f32[N] @ S(0,pp)\n"
+	struct made m = make("program p(mesh pp, dp) { dim N in g : f32[N] @ P(sum,dp) in x : f32[N] @ S(0,pp)\n"
 	              "out allreduce(g, sum, dp), permute(x, pp, shift=1) }", NULL, "pp=2,dp=4,N=1000000");
 	lk_device cpu = {.name = "cpu", .arch = LK_ARCH_CPU, .vector_flops = 1e11, .memory_rate = 1e10, .stream_rate = 1e10, .sms = 4};
 	lk_node node = {.device = &cpu, .gpus = 4, .intra_rate = 1e10, .nics = 1, .nic_rate = 1e9};

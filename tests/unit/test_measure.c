@@ -22,13 +22,13 @@
 
 /* ---- threads ---- */
 
-typedef struct tally {
+struct tally {
 	_Atomic int runs[8];
 	_Atomic int threads;
-} tally;
+};
 
 static void count_me(void *context, int thread, int threads) {
-	tally *t = context;
+	struct tally *t = context;
 	t->runs[thread]++;
 	t->threads = threads;
 }
@@ -36,7 +36,7 @@ static void count_me(void *context, int thread, int threads) {
 static void test_team(void **state) {
 	(void)state;
 	for (int size = 1; size <= 5; size += 2) {
-		tally t = {0};
+		struct tally t = {0};
 		lk_team *team = lk_team_new(size);
 		assert_non_null(team);
 		assert_int_equal(lk_team_size(team), size);
@@ -50,25 +50,25 @@ static void test_team(void **state) {
 
 /* ---- repetition ---- */
 
-typedef struct script {
+struct script {
 	const double *seconds;
 	int at, count;
-} script;
+};
 
 static double next_of(void *context) {
-	script *s = context;
+	struct script *s = context;
 	return s->at < s->count ? s->seconds[s->at++] : s->seconds[s->count - 1];
 }
 
 static void test_repeat(void **state) {
 	(void)state;
 	const double steady[] = {9, 1, 3, 2}; /* the first does not count */
-	script s = {steady, 0, 4};
+	struct script s = {steady, 0, 4};
 	lk_sample sample = lk_repeat(next_of, &s, 0, 3);
 	assert_int_equal(sample.repeats, 3);
 	assert_true(sample.median == 2 && sample.low > 1 && sample.low < sample.high && sample.high < 3);
 	const double failing[] = {1, 1, NAN};
-	s = (script){failing, 0, 3};
+	s = (struct script){failing, 0, 3};
 	sample = lk_repeat(next_of, &s, 0, 3);
 	assert_int_equal(sample.repeats, 0);
 	assert_true(isnan(sample.median));

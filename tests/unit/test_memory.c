@@ -28,15 +28,15 @@ static void close_to(double got, double wanted, double tolerance) {
 
 /* ---- items ---- */
 
-typedef struct fixture {
+struct fixture {
 	lk_arena arena;
 	lk_cluster cluster;
 	lk_job job;
 	lk_memory walk;
-} fixture;
+};
 
 /* A launch line on eight devices; the walk over its last stage. */
-static void launch(fixture *f, const char *gpu, const char *line) {
+static void launch(struct fixture *f, const char *gpu, const char *line) {
 	char text[1000];
 	lk_error err = {0};
 	lk_launch out = {0};
@@ -60,7 +60,7 @@ static void launch(fixture *f, const char *gpu, const char *line) {
 	"--seq-length 1024 --micro-batch-size 4 --global-batch-size 32 --vocab-size 50257 --bf16 "                         \
 	"--no-create-attention-mask-in-dataloader "
 
-static void finish(fixture *f) {
+static void finish(struct fixture *f) {
 	lk_arena_free(&f->arena);
 }
 
@@ -70,7 +70,7 @@ static const double sb = 4096, h = 512, a = 8, layers = 12;
  * the embedding's mask sbh; logits 6 s b V. */
 static void layers_follow_the_published_form(void **state) {
 	(void)state;
-	fixture f;
+	struct fixture f;
 	launch(&f, "h100-sxm", GPT "--deterministic-mode");
 	double statistics = 4 * sb * a * layers;
 	close_to(f.walk.at_peak[LK_OWN_ACTIVATIONS], 34 * sb * h * layers + statistics + 5 * sb * h, 1e-9);
@@ -87,7 +87,7 @@ static void layers_follow_the_published_form(void **state) {
 /* What the flash-attention package returns is kept twice, but for a single sequence. */
 static void attention_outputs_are_copied_by_library(void **state) {
 	(void)state;
-	fixture cudnn, flash;
+	struct fixture cudnn, flash;
 	launch(&cudnn, "h100-sxm", GPT "--deterministic-mode");
 	launch(&flash, "a100-sxm-80", GPT "--deterministic-mode");
 	close_to(flash.walk.at_peak[LK_OWN_ACTIVATIONS] - cudnn.walk.at_peak[LK_OWN_ACTIVATIONS], 2 * sb * h * layers,
@@ -107,7 +107,7 @@ static void logits_by_kind_of_loss(void **state) {
 		{"--defer-embedding-wgrad-compute --wgrad-deferral-limit 2 --pipeline-model-parallel-size 2", 6 + 2},
 	};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		fixture f;
+		struct fixture f;
 		char line[2000];
 		snprintf(line, sizeof line, "%s%s", GPT, kinds[i].flags);
 		launch(&f, "h100-sxm", line);
@@ -130,7 +130,7 @@ static void workspaces_by_device(void **state) {
 		{"a100-sxm-80", "--deterministic-mode --transformer-impl local", 4 * 32},
 	};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		fixture f;
+		struct fixture f;
 		char line[2000];
 		snprintf(line, sizeof line, "%s%s", GPT, kinds[i].flags);
 		launch(&f, kinds[i].gpu, line);
@@ -144,7 +144,7 @@ static void optimizer_instances_hold_a_copy_each(void **state) {
 	(void)state;
 	static const char experts[] =
 		GPT "--use-distributed-optimizer --num-experts 8 --expert-model-parallel-size 2 --moe-router-topk 2 ";
-	fixture one, two;
+	struct fixture one, two;
 	launch(&one, "h100-sxm", experts);
 	char line[2000];
 	snprintf(line, sizeof line, "%s--num-distributed-optimizer-instances 2", experts);
@@ -159,7 +159,7 @@ static void decoders_have_their_own_length(void **state) {
 	static const char t5[] =
 		"torchrun --nproc_per_node 8 pretrain_t5.py --encoder-num-layers 12 --decoder-num-layers 12 --hidden-size 512 "
 		"--num-attention-heads 8 --encoder-seq-length 1024 --micro-batch-size 4 --vocab-size 30000 --bf16 ";
-	fixture equal, shorter;
+	struct fixture equal, shorter;
 	launch(&equal, "h100-sxm", t5);
 	char line[2000];
 	snprintf(line, sizeof line, "%s--decoder-seq-length 256", t5);

@@ -16,31 +16,31 @@
 #include "lockstep/options.h"
 #include "scratch.h"
 
-typedef struct request {
+struct request {
 	bool recompute, verbose;
 	const char *output, *gpu;
 	int tp, pp, rank, dtype;
 	double memory, tokens, free;
-} request;
+};
 
 static const char *const dtypes[] = {"bf16", "fp16", "fp8", NULL};
 
 static const lk_option options[] = {
-	{"output", 'o', LK_OPTION_TEXT, offsetof(request, output), false, 0, 0, NULL, "FILE", "Output", "Where to write."},
-	{"verbose", 'v', LK_OPTION_FLAG, offsetof(request, verbose), false, 0, 0, NULL, NULL, NULL,
+	{"output", 'o', LK_OPTION_TEXT, offsetof(struct request, output), false, 0, 0, NULL, "FILE", "Output", "Where to write."},
+	{"verbose", 'v', LK_OPTION_FLAG, offsetof(struct request, verbose), false, 0, 0, NULL, NULL, NULL,
 	"Say more; [a: b] 'quoted' \\ back."},
-	{"tp", 't', LK_OPTION_INT, offsetof(request, tp), true, 1, 64, NULL, "N", "Layout",
+	{"tp", 't', LK_OPTION_INT, offsetof(struct request, tp), true, 1, 64, NULL, "N", "Layout",
 	 "Tensor-parallel size. The weights of a layer are divided among this many ranks, which exchange activations twice "
 	 "per layer and direction; a text that is long enough to be wrapped."},
-	{"pipeline-parallel", 0, LK_OPTION_INT, offsetof(request, pp), true, 1, 1024, NULL, "N", NULL, "Pipeline stages."},
-	{"rank", 0, LK_OPTION_INT, offsetof(request, rank), false, 0, 0, NULL, "N", NULL, "Any number."},
-	{"gpu", 'g', LK_OPTION_TEXT, offsetof(request, gpu), true, 0, 0, NULL, "NAME", NULL, "Device."},
-	{"dtype", 'd', LK_OPTION_CHOICE, offsetof(request, dtype), true, 0, 0, dtypes, NULL, "Numbers", "Element type."},
-	{"memory", 0, LK_OPTION_REAL, offsetof(request, memory), false, 0, 1, NULL, "X", NULL, "Part of the memory."},
-	{"tokens", 0, LK_OPTION_COUNT, offsetof(request, tokens), true, 1, 1e18, NULL, "N", NULL,
+	{"pipeline-parallel", 0, LK_OPTION_INT, offsetof(struct request, pp), true, 1, 1024, NULL, "N", NULL, "Pipeline stages."},
+	{"rank", 0, LK_OPTION_INT, offsetof(struct request, rank), false, 0, 0, NULL, "N", NULL, "Any number."},
+	{"gpu", 'g', LK_OPTION_TEXT, offsetof(struct request, gpu), true, 0, 0, NULL, "NAME", NULL, "Device."},
+	{"dtype", 'd', LK_OPTION_CHOICE, offsetof(struct request, dtype), true, 0, 0, dtypes, NULL, "Numbers", "Element type."},
+	{"memory", 0, LK_OPTION_REAL, offsetof(struct request, memory), false, 0, 1, NULL, "X", NULL, "Part of the memory."},
+	{"tokens", 0, LK_OPTION_COUNT, offsetof(struct request, tokens), true, 1, 1e18, NULL, "N", NULL,
 	"Tokens, \xc3\xa0 la carte."},
-	{"free", 0, LK_OPTION_REAL, offsetof(request, free), false, 0, 0, NULL, "X", NULL, "Without limits."},
-	{"recompute", 0, LK_OPTION_FLAG, offsetof(request, recompute), false, 0, 0, NULL, NULL, NULL, NULL},
+	{"free", 0, LK_OPTION_REAL, offsetof(struct request, free), false, 0, 0, NULL, "X", NULL, "Without limits."},
+	{"recompute", 0, LK_OPTION_FLAG, offsetof(struct request, recompute), false, 0, 0, NULL, NULL, NULL, NULL},
 	{0},
 };
 
@@ -50,7 +50,7 @@ static const lk_verb verb = {
 	.name = "test", .summary = "Tests the options.", .operands = "[FILE...]", .options = options, .examples = examples,
 	.description = "The first paragraph, which is long enough that it does not fit into one line of one hundred columns "
 	               "and is wrapped.\n\nThe second one:\n  kept   as it is\n.not a macro\n'nor this\n",
-	.request_size = sizeof(request), .max_operands = 2, .rest = true,
+	.request_size = sizeof(struct request), .max_operands = 2, .rest = true,
 };
 
 static const lk_verb bare = {.name = "bare", .summary = "No options: it's all.", .operands = "FILE",
@@ -66,10 +66,10 @@ static lk_status parse(const lk_verb *v, const char *line, lk_args *args, lk_err
 	return lk_args_parse(v, count, words, args, err);
 }
 
-static request one(const char *line) {
+static struct request one(const char *line) {
 	lk_args args;
 	lk_error err = {0};
-	request r = {.tp = -1, .pp = -1, .dtype = -1};
+	struct request r = {.tp = -1, .pp = -1, .dtype = -1};
 	size_t n;
 	if (parse(&verb, line, &args, &err) != LK_OK) fail_msg("%s: %s: %s", line, err.where, err.what);
 	assert_int_equal(lk_args_combinations(&args, &n, &err), LK_OK);
@@ -112,7 +112,7 @@ static void texts_are_borrowed(void **state) {
 	static const char *const words[] = {"--output", "-", "-ga,b", "--output="};
 	lk_args args;
 	lk_error err;
-	request r = {0};
+	struct request r = {0};
 	assert_int_equal(lk_args_parse(&verb, 2, words, &args, &err), LK_OK);
 	assert_int_equal(lk_args_fill(&args, 0, &r, &err), LK_OK);
 	assert_ptr_equal(r.output, words[1]);
@@ -213,7 +213,7 @@ static void lists_make_all_combinations(void **state) {
 	assert_int_equal(lk_args_combinations(&args, &n, &err), LK_OK);
 	assert_int_equal(n, 12);
 	for (size_t i = 0; i < n; i++) {
-		request r = {0};
+		struct request r = {0};
 		assert_int_equal(lk_args_fill(&args, i, &r, &err), LK_OK);
 		/* in the order of the table, tp, gpu, dtype: the last varies fastest */
 		assert_int_equal(r.tp, 1 << i / 4);
@@ -221,7 +221,7 @@ static void lists_make_all_combinations(void **state) {
 		assert_int_equal(r.dtype, i % 2 ? 2 : 0);
 		assert_int_equal(r.rank, 3);
 	}
-	request r;
+	struct request r;
 	assert_int_equal(lk_args_fill(&args, n, &r, &err), LK_ERR_INTERNAL);
 	lk_args_free(&args);
 }
@@ -239,7 +239,7 @@ static void combinations_are_limited(void **state) {
 	}
 	assert_int_equal(parse(&verb, line, &args, &err), LK_OK);
 	assert_int_equal(lk_args_combinations(&args, &n, &err), LK_ERR_INPUT); /* 125,000 */
-	request r;
+	struct request r;
 	assert_int_equal(lk_args_fill(&args, 0, &r, &err), LK_ERR_INPUT);
 	lk_args_free(&args);
 	char *huge = malloc(200002);
@@ -264,7 +264,7 @@ static void values_come_out_as_given(void **state) {
 		snprintf(tokens, sizeof tokens, "%.0f%s", count, suffixes[i % 4]);
 		snprintf(line, sizeof line, "%s%d --rank%s%d --memory %.17g --tokens %s -d%s", i % 2 ? "-t" : "--tp ", tp,
 		         i % 3 ? "=" : " ", rank, memory, tokens, dtypes[dtype]);
-		request r = one(line);
+		struct request r = one(line);
 		assert_int_equal(r.tp, tp);
 		assert_int_equal(r.rank, rank);
 		assert_int_equal(r.dtype, dtype);

@@ -280,16 +280,16 @@ static void test_empty_and_extreme(void **state) {
 
 /* ---- rows ---- */
 
-typedef struct grid {
+struct grid {
 	lk_prediction p[4];
 	lk_predict_request r[4];
 	lk_error refusal;
 	lk_sweep_row rows[4];
-} grid;
+};
 
 /* Four combinations of --tp and --zero: the first does not fit, the third is refused, the last is the fastest. */
-static void make_grid(grid *g) {
-	*g = (grid){.refusal = {LK_ERR_INPUT, "--tp", "64 heads do not divide by 7", "nearest: 4, 8"}};
+static void make_grid(struct grid *g) {
+	*g = (struct grid){.refusal = {LK_ERR_INPUT, "--tp", "64 heads do not divide by 7", "nearest: 4, 8"}};
 	for (int i = 0; i < 4; i++) {
 		g->p[i] = whole();
 		lk_predict_defaults(&g->r[i]);
@@ -302,7 +302,7 @@ static void make_grid(grid *g) {
 
 static void test_sweep_text(void **state) {
 	(void)state;
-	grid g;
+	struct grid g;
 	make_grid(&g);
 	char *text = print_rows(g.rows, 4, LK_OUTPUT_TEXT, false, false);
 	char *line = strtok(text, "\n");
@@ -326,7 +326,7 @@ static void test_sweep_text(void **state) {
 /* Columns that are 1 everywhere are not shown; one that is not, is. */
 static void test_shown_columns(void **state) {
 	(void)state;
-	grid g;
+	struct grid g;
 	make_grid(&g);
 	g.p[1].vp = 2, g.p[3].gpus = 128;
 	char *text = print_rows(g.rows, 4, LK_OUTPUT_MD, false, false);
@@ -358,7 +358,7 @@ static const char *csv_cell(char *text, size_t row, const char *key) {
 
 static void test_csv(void **state) {
 	(void)state;
-	grid g;
+	struct grid g;
 	make_grid(&g);
 	char *text = print_rows(g.rows, 4, LK_OUTPUT_CSV, false, false);
 	assert_string_equal(csv_cell(text, 0, "verdict"), "does not fit");
@@ -470,7 +470,7 @@ static void test_json_unknown(void **state) {
 static void test_json_sweep(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
-	grid g;
+	struct grid g;
 	make_grid(&g);
 	char *text = print_rows(g.rows, 4, LK_OUTPUT_JSON, false, false),
 		 *lines = print_rows(g.rows, 4, LK_OUTPUT_JSONL, false, false);

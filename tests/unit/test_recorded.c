@@ -9,14 +9,14 @@
 
 enum { MB = 1 << 20, US = 1000 };
 
-typedef struct writer {
+struct writer {
 	lk_recorder r;
 	lk_record_place place;
 	int64_t now;
-} writer;
+};
 
-static writer begin(int rank, int world, const char *marker) {
-	static writer w;
+static struct writer begin(int rank, int world, const char *marker) {
+	static struct writer w;
 	memset(&w, 0, sizeof w);
 	assert_int_equal(lk_recorder_open(&w.r, scratch, 8 * MB, 0), 0);
 	w.r.head->rank = rank, w.r.head->world = world;
@@ -24,13 +24,13 @@ static writer begin(int rank, int world, const char *marker) {
 	return w;
 }
 
-static void text(writer *w, lk_record_kind kind, uint32_t object, int size, const char *said) {
+static void text(struct writer *w, lk_record_kind kind, uint32_t object, int size, const char *said) {
 	lk_record_entry head = {.object = object, .comm = {.peer = size}};
 	lk_recorder_text(&w->r, &w->place, &head, kind, said, strlen(said));
 }
 
 /* A call that takes so long, after a while of own code. */
-static void comm(writer *w, lk_comm_what what, lk_comm_part part, uint32_t call, int64_t bytes, uint64_t request, int peer,
+static void comm(struct writer *w, lk_comm_what what, lk_comm_part part, uint32_t call, int64_t bytes, uint64_t request, int peer,
                  int64_t own, int64_t takes) {
 	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
 	assert_non_null(e);
@@ -43,11 +43,11 @@ static void comm(writer *w, lk_comm_what what, lk_comm_part part, uint32_t call,
 	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_COMM);
 }
 
-static void allreduce(writer *w, int64_t bytes, int64_t own, int64_t takes) {
+static void allreduce(struct writer *w, int64_t bytes, int64_t own, int64_t takes) {
 	comm(w, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, 1, bytes, 0, -1, own, takes);
 }
 
-static void file(writer *w, lk_record_kind kind, uint32_t object, int64_t bytes, int64_t own, int64_t takes) {
+static void file(struct writer *w, lk_record_kind kind, uint32_t object, int64_t bytes, int64_t own, int64_t takes) {
 	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
 	assert_non_null(e);
 	w->now += own;
@@ -58,7 +58,7 @@ static void file(writer *w, lk_record_kind kind, uint32_t object, int64_t bytes,
 	lk_recorder_publish(&w->r, &w->place, e, kind);
 }
 
-static void names(writer *w) {
+static void names(struct writer *w) {
 	text(w, LK_RECORD_NAME, 1, 0, "MPI_Allreduce");
 	text(w, LK_RECORD_NAME, 2, 0, "MPI_Send");
 	text(w, LK_RECORD_NAME, 3, 0, "MPI_Iallreduce");
@@ -67,7 +67,7 @@ static void names(writer *w) {
 	text(w, LK_RECORD_FILE, 1, 0, "/some/where/data.bin");
 }
 
-static lk_capture *finish_at(writer *w, int64_t end) {
+static lk_capture *finish_at(struct writer *w, int64_t end) {
 	lk_error err = {0};
 	lk_capture *c = NULL;
 	w->r.head->end_ns = end;
@@ -78,7 +78,7 @@ static lk_capture *finish_at(writer *w, int64_t end) {
 	return c;
 }
 
-static lk_capture *finish(writer *w) {
+static lk_capture *finish(struct writer *w) {
 	return finish_at(w, w->now);
 }
 
@@ -102,7 +102,7 @@ static uint32_t count_named(const lk_capture *c, lk_event_kind kind, const char 
 static void test_period(void **state) {
 	(void)state;
 	for (int calls = 1; calls <= 12; calls++) {
-		writer w = begin(0, 2, "");
+		struct writer w = begin(0, 2, "");
 		names(&w);
 		allreduce(&w, 7, 10 * US, US);
 		for (int s = 0; s < 20; s++) {
@@ -126,7 +126,7 @@ static void test_period(void **state) {
 
 static void test_no_period(void **state) {
 	(void)state;
-	writer w = begin(0, 2, "");
+	struct writer w = begin(0, 2, "");
 	names(&w);
 	for (int i = 0; i < 50; i++) allreduce(&w, i * i + 1, 10 * US, US);
 	lk_capture *c = finish(&w);
@@ -139,7 +139,7 @@ static void test_no_period(void **state) {
 
 /* ---- steps without MPI ---- */
 
-static void socket_call(writer *w, lk_record_kind kind, uint32_t peer, int64_t bytes, int64_t asked, bool goes_on, int64_t own) {
+static void socket_call(struct writer *w, lk_record_kind kind, uint32_t peer, int64_t bytes, int64_t asked, bool goes_on, int64_t own) {
 	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
 	assert_non_null(e);
 	e->object = peer;
@@ -149,14 +149,14 @@ static void socket_call(writer *w, lk_record_kind kind, uint32_t peer, int64_t b
 	lk_recorder_publish(&w->r, &w->place, e, kind);
 }
 
-static void waits(writer *w, int64_t own, int64_t takes) {
+static void waits(struct writer *w, int64_t own, int64_t takes) {
 	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
 	assert_non_null(e);
 	e->start_ns = w->now += own, e->end_ns = w->now += takes;
 	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_WAIT);
 }
 
-static size_t count_steps(writer *w) {
+static size_t count_steps(struct writer *w) {
 	lk_capture *c = finish(w);
 	lk_capture_steps steps = steps_of(c);
 	size_t count = steps.at[0].event == LK_NONE ? 0 : steps.count;
@@ -169,7 +169,7 @@ static size_t count_steps(writer *w) {
 static void test_messages(void **state) {
 	(void)state;
 	for (int messages = 1; messages <= 6; messages++) {
-		writer w = begin(0, 2, "");
+		struct writer w = begin(0, 2, "");
 		text(&w, LK_RECORD_PEER, 1, 0, "10.0.0.2:5 from 10.0.0.1:6");
 		text(&w, LK_RECORD_PEER, 2, 0, "10.0.0.9:80 from 10.0.0.1:7");
 		for (int s = 0; s < 20; s++) {
@@ -190,7 +190,7 @@ static void test_messages_overtake(void **state) {
 	(void)state;
 	enum { MESSAGES = 6, STEPS = 20 };
 	for (int seed = 0; seed < 60; seed++) {
-		writer w = begin(0, 2, "");
+		struct writer w = begin(0, 2, "");
 		text(&w, LK_RECORD_PEER, 1, 0, "10.0.0.2:5 from 10.0.0.1:6");
 		for (int s = 0; s < STEPS; s++) {
 			int size[MESSAGES];
@@ -210,7 +210,7 @@ static void test_messages_overtake(void **state) {
 static void test_pauses(void **state) {
 	(void)state;
 	for (int batch = 2; batch <= 64; batch *= 2) {
-		writer w = begin(-1, 0, "");
+		struct writer w = begin(-1, 0, "");
 		names(&w);
 		for (int s = 0; s < 30; s++) {
 			for (int i = 0; i < batch; i++) {
@@ -228,7 +228,7 @@ static void test_pauses(void **state) {
 /* Batches that come by a pipe, and libraries that are read before. */
 static void test_pipe(void **state) {
 	(void)state;
-	writer w = begin(-1, 0, "");
+	struct writer w = begin(-1, 0, "");
 	text(&w, LK_RECORD_PEER, 1, 0, LK_RECORD_PIPE "77");
 	text(&w, LK_RECORD_FILE, 1, 0, "/lib/python3/torch/nn.py");
 	for (int i = 0; i < 500; i++) file(&w, LK_RECORD_READ, 1, 100, 10 * US, US);
@@ -243,7 +243,7 @@ static void test_pipe(void **state) {
 /* What the main thread waits for is communication while connections carry something, and only then. */
 static void test_sockets_shown(void **state) {
 	(void)state;
-	writer w = begin(0, 2, "");
+	struct writer w = begin(0, 2, "");
 	text(&w, LK_RECORD_PEER, 1, 0, "10.0.0.2:5 from 10.0.0.1:6");
 	for (int s = 0; s < 10; s++) {
 		socket_call(&w, LK_RECORD_SENT, 1, 5000, 5000, false, 3000 * US);
@@ -267,7 +267,7 @@ static void test_marker(void **state) {
 	static const size_t expected[] = {15, 30, 1, 1};
 	for (int m = 0; m < 8; m++) {
 		bool stopped = m >= 4; /* in the last step, which is not counted: how much of it there was nobody knows */
-		writer w = begin(-1, 0, markers[m % 4]);
+		struct writer w = begin(-1, 0, markers[m % 4]);
 		names(&w);
 		for (int i = 0; i < 15; i++) {
 			file(&w, LK_RECORD_READ, 1, 100, 50 * US, 10 * US);
@@ -285,7 +285,7 @@ static void test_marker(void **state) {
 
 static void test_requests(void **state) {
 	(void)state;
-	writer w = begin(4, 8, "");
+	struct writer w = begin(4, 8, "");
 	names(&w);
 	/* two in flight at once, and a persistent one that is started twice */
 	comm(&w, LK_WHAT_ALLREDUCE, LK_PART_POST, 3, 4000, 0xaa, -1, 10 * US, US);
@@ -322,7 +322,7 @@ static void test_requests(void **state) {
 /* Of the main thread's time, what is own code, communication, or a file's leaves nothing over. */
 static void test_adds_up(void **state) {
 	(void)state;
-	writer w = begin(0, 1, "");
+	struct writer w = begin(0, 1, "");
 	names(&w);
 	for (int i = 0; i < 30; i++) {
 		file(&w, LK_RECORD_OPEN, 1, 0, 3 * US, 2 * US);
@@ -350,7 +350,7 @@ static void test_adds_up(void **state) {
 /* Damaged records are left out, with a warning. */
 static void test_strange(void **state) {
 	(void)state;
-	writer w = begin(0, 1, "");
+	struct writer w = begin(0, 1, "");
 	names(&w);
 	for (int i = 0; i < 10; i++) allreduce(&w, 16, 100 * US, 40 * US);
 	/* behind six texts of two records each */

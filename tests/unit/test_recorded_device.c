@@ -11,17 +11,17 @@
 
 enum { MB = 1 << 20, US = 1000, ALLREDUCE = 1, LAUNCH, WAIT, SEND, RECV, RECORD, STREAM_WAITS, NAMES };
 
-typedef struct writer {
+struct writer {
 	lk_recorder r;
 	lk_record_place place;
 	int64_t now;             /* of the host */
 	uint64_t serial;
-} writer;
+};
 
-static writer *begin(void) {
+static struct writer *begin(void) {
 	static const char *const names[NAMES] = {NULL, "ncclAllReduce", "cudaLaunchKernel", "cudaStreamSynchronize", "ncclSend",
 	                                         "ncclRecv", "cudaEventRecord", "cudaStreamWaitEvent"};
-	static writer w;
+	static struct writer w;
 	memset(&w, 0, sizeof w);
 	assert_int_equal(lk_recorder_open(&w.r, scratch, 8 * MB, 0), 0);
 	w.r.head->rank = 1, w.r.head->world = 4;
@@ -33,19 +33,19 @@ static writer *begin(void) {
 	return &w;
 }
 
-static void group(writer *w, uint32_t number, int size, const char *said) {
+static void group(struct writer *w, uint32_t number, int size, const char *said) {
 	lk_record_entry head = {.object = number, .comm = {.peer = size}};
 	lk_recorder_text(&w->r, &w->place, &head, LK_RECORD_GROUP, said, strlen(said));
 }
 
-static lk_record_entry *next(writer *w, int64_t takes) {
+static lk_record_entry *next(struct writer *w, int64_t takes) {
 	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
 	assert_non_null(e);
 	e->start_ns = w->now += US, e->end_ns = w->now += takes;
 	return e;
 }
 
-static uint64_t call(writer *w, lk_device_what what, uint32_t name, uint32_t stream, uint64_t serial, int64_t takes) {
+static uint64_t call(struct writer *w, lk_device_what what, uint32_t name, uint32_t stream, uint64_t serial, int64_t takes) {
 	lk_record_entry *e = next(w, takes);
 	e->device.what = (uint8_t)what, e->device.call = name, e->device.stream = stream, e->device.count = 1;
 	e->device.serial = serial ? serial : ++w->serial;
@@ -54,7 +54,7 @@ static uint64_t call(writer *w, lk_device_what what, uint32_t name, uint32_t str
 	return serial;
 }
 
-static uint64_t comm(writer *w, lk_comm_what what, uint32_t name, uint32_t stream, int64_t bytes, uint64_t serial) {
+static uint64_t comm(struct writer *w, lk_comm_what what, uint32_t name, uint32_t stream, int64_t bytes, uint64_t serial) {
 	lk_record_entry *e = next(w, 2 * US);
 	e->object = 1, e->bytes = bytes;
 	e->comm.what = (uint8_t)what, e->comm.part = LK_PART_ENQUEUE, e->comm.call = name, e->comm.tag = (int32_t)stream;
@@ -65,7 +65,7 @@ static uint64_t comm(writer *w, lk_comm_what what, uint32_t name, uint32_t strea
 	return serial;
 }
 
-static void work(writer *w, lk_device_what what, uint32_t stream, uint64_t serial, int64_t start, int64_t takes) {
+static void work(struct writer *w, lk_device_what what, uint32_t stream, uint64_t serial, int64_t start, int64_t takes) {
 	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
 	assert_non_null(e);
 	e->start_ns = start, e->end_ns = start + takes;
@@ -73,7 +73,7 @@ static void work(writer *w, lk_device_what what, uint32_t stream, uint64_t seria
 	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_DEVICE_WORK);
 }
 
-static lk_capture *finish(writer *w) {
+static lk_capture *finish(struct writer *w) {
 	lk_error err = {0};
 	lk_capture *c = NULL;
 	char path[PATH_MAX];
@@ -91,7 +91,7 @@ static uint32_t find(const lk_capture *c, lk_event_kind kind, const char *name, 
 }
 
 /* Kernels, an event that the other stream waits for, an all-reduce there, and the host's wait. */
-static void one_step(writer *w) {
+static void one_step(struct writer *w) {
 	int64_t at = w->now;
 	uint64_t batch = call(w, LK_DEVICE_KERNEL, LAUNCH, 1, 0, US);
 	call(w, LK_DEVICE_KERNEL, LAUNCH, 1, batch, US);
@@ -106,7 +106,7 @@ static void one_step(writer *w) {
 
 static void test_joined(void **state) {
 	(void)state;
-	writer *w = begin();
+	struct writer *w = begin();
 	group(w, 1, 2, "[1, 3]");
 	for (int i = 0; i < 6; i++) one_step(w);
 	lk_capture *c = finish(w);
@@ -138,7 +138,7 @@ static void test_joined(void **state) {
 /* A step ends where the host has waited for the device. */
 static void test_steps(void **state) {
 	(void)state;
-	writer *w = begin();
+	struct writer *w = begin();
 	group(w, 1, 2, "[1, 3]");
 	for (int i = 0; i < 8; i++) one_step(w);
 	lk_capture *c = finish(w);
@@ -157,7 +157,7 @@ static void test_steps(void **state) {
 /* Calls of a group share their work by bytes; messages that are received lie beside. */
 static void test_groups_of_calls(void **state) {
 	(void)state;
-	writer *w = begin();
+	struct writer *w = begin();
 	group(w, 1, 2, "[1, 3]");
 	int64_t at = w->now;
 	uint64_t one = comm(w, LK_WHAT_ALLREDUCE, ALLREDUCE, 1, 999, 0);
@@ -184,7 +184,7 @@ static void test_groups_of_calls(void **state) {
 
 static void test_untimed(void **state) {
 	(void)state;
-	writer *w = begin();
+	struct writer *w = begin();
 	group(w, 1, 2, "[1, 3]");
 	for (int i = 0; i < 4; i++) comm(w, LK_WHAT_ALLREDUCE, ALLREDUCE, 1, 4000, 0);
 	lk_capture *c = finish(w);
@@ -208,7 +208,7 @@ static void write_members(const char *name, const int32_t *members, size_t count
 
 static void check_members(const char *name, int size, const char *ranks) {
 	char text[80];
-	writer *w = begin();
+	struct writer *w = begin();
 	snprintf(text, sizeof text, "#%s", name);
 	group(w, 1, size, text);
 	uint64_t serial = comm(w, LK_WHAT_ALLREDUCE, ALLREDUCE, 1, 4000, 0);
@@ -241,7 +241,7 @@ static void test_members(void **state) {
 
 static void test_strange(void **state) {
 	(void)state;
-	writer *w = begin();
+	struct writer *w = begin();
 	group(w, 1, 2, "[1, 3]");
 	one_step(w);
 	uint64_t serial = call(w, LK_DEVICE_WHATS, LAUNCH, 1, 0, US);

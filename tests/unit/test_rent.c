@@ -6,20 +6,20 @@
 
 #include "rent/rent.h"
 
-typedef struct list {
+struct list {
 	lk_arena arena;
 	lk_offers offers;
 	lk_offer_faults faults;
-} list;
+};
 
-static void end(list *l) {
+static void end(struct list *l) {
 	lk_vec_free(&l->offers), lk_vec_free(&l->faults);
 	lk_arena_free(&l->arena);
 }
 
-static lk_status read_sky(list *l, const char *provider, const char *text, lk_error *err) {
+static lk_status read_sky(struct list *l, const char *provider, const char *text, lk_error *err) {
 	lk_stream *in;
-	*l = (list){0};
+	*l = (struct list){0};
 	assert_int_equal(lk_stream_memory(text, strlen(text), "vms.csv", &in, err), LK_OK);
 	lk_status status = lk_offers_skypilot(in, provider, "2026-01-02", &l->arena, &l->offers, &l->faults, err);
 	lk_stream_close(in);
@@ -30,7 +30,7 @@ static lk_status read_sky(list *l, const char *provider, const char *text, lk_er
 
 static void own_list_is_sound(void **state) {
 	(void)state;
-	list l = {0};
+	struct list l = {0};
 	lk_error err;
 	assert_int_equal(lk_offers_builtin(&l.arena, &l.offers, &l.faults, &err), LK_OK);
 	assert_true(l.offers.count > 100);
@@ -51,7 +51,7 @@ static void own_list_is_sound(void **state) {
 
 static void zones_become_a_region(void **state) {
 	(void)state;
-	list l;
+	struct list l;
 	lk_error err;
 	assert_int_equal(read_sky(&l, "aws", HEAD "p3.2xlarge,V100,1,8,61,,3.06,1.2,us-east-1,us-east-1a\n"
 	                                          "p3.2xlarge,V100,1,8,61,,3.06,0.9,us-east-1,us-east-1b\n"
@@ -66,7 +66,7 @@ static void zones_become_a_region(void **state) {
 
 static void hosts_of_gcp_are_added(void **state) {
 	(void)state;
-	list l;
+	struct list l;
 	lk_error err;
 	assert_int_equal(read_sky(&l, "gcp", HEAD "a2-highgpu-8g,,,96,680,,5.89,1.5,us-central1,\n"
 	                                          ",A100,8,,,,23.5,12.9,us-central1,us-central1-a\n"
@@ -82,7 +82,7 @@ static void hosts_of_gcp_are_added(void **state) {
 
 static void impossible_prices_are_named(void **state) {
 	(void)state;
-	list l;
+	struct list l;
 	lk_error err;
 	assert_int_equal(read_sky(&l, "aws", HEAD "a,V100,1,8,61,,1.0,2.0,here,\n"     /* spot above on demand */
 	                                          "b,V100,1,8,61,,0.0,,here,\n"        /* for nothing */
@@ -99,7 +99,7 @@ static void impossible_prices_are_named(void **state) {
 
 static void no_catalogue(void **state) {
 	(void)state;
-	list l;
+	struct list l;
 	lk_error err;
 	assert_int_equal(read_sky(&l, "aws", "a,b\n1,2\n", &err), LK_ERR_INPUT);
 	end(&l);
@@ -117,17 +117,17 @@ static lk_offer offer(const char *instance, const char *gpu, double price) {
 }
 
 /* Three machines that take 1, 2 and 4 s for a step of 10 samples. */
-typedef struct market {
+struct market {
 	lk_arena arena;
 	lk_offer offers[3];
 	lk_rent_rate rates[3];
 	lk_rent_request request;
 	lk_rent rent;
-} market;
+};
 
-static void open_market(market *m, const double price[3], double spread) {
+static void open_market(struct market *m, const double price[3], double spread) {
 	static const char *const names[] = {"fast", "middle", "slow"}, *const gpus[] = {"h100-sxm", "a100-sxm-80", "v100-sxm-16"};
-	*m = (market){0};
+	*m = (struct market){0};
 	lk_rent_defaults(&m->request);
 	m->request.samples = 36000, m->request.setup_min = 0;
 	for (int i = 0; i < 3; i++) {
@@ -139,7 +139,7 @@ static void open_market(market *m, const double price[3], double spread) {
 	}
 }
 
-static void decide(market *m) {
+static void decide(struct market *m) {
 	lk_error err;
 	lk_offers offers = {m->offers, 3, 3};
 	lk_rent_rates rates = {m->rates, 3, 3};
@@ -147,13 +147,13 @@ static void decide(market *m) {
 	assert_int_equal(lk_rent_choose(&m->request, &offers, &rates, &m->arena, &m->rent, &err), LK_OK);
 }
 
-static const char *named(const market *m, int at) {
+static const char *named(const struct market *m, int at) {
 	return at < 0 ? "none" : m->rent.choices[at].instance;
 }
 
 static void cheapest_and_fastest(void **state) {
 	(void)state;
-	market m;
+	struct market m;
 	open_market(&m, (const double[]){10, 4, 1}, 0);
 	decide(&m);
 	assert_string_equal(named(&m, m.rent.cheapest), "slow"); /* 4 h at 1 */
@@ -175,7 +175,7 @@ static void cheapest_and_fastest(void **state) {
 
 static void near_ones_are_ties(void **state) {
 	(void)state;
-	market m;
+	struct market m;
 	open_market(&m, (const double[]){10, 2.1, 1}, 0.1); /* 10, 4.2 and 4 dollars, 10 % each way */
 	decide(&m);
 	assert_string_equal(named(&m, m.rent.cheapest), "slow");
@@ -191,7 +191,7 @@ static void near_ones_are_ties(void **state) {
 
 static void preparation_and_interruptions(void **state) {
 	(void)state;
-	market m;
+	struct market m;
 	open_market(&m, (const double[]){10, 4, 1}, 0);
 	m.request.prepare_per_core = 0.5; /* ten cores: 5 samples/s, 2 s a step */
 	decide(&m);

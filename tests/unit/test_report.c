@@ -18,20 +18,20 @@
 #define HOSTILE "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \"' {{document}} \xff\x01 -->"
 
 /* A report in memory. */
-typedef struct page {
+struct page {
 	char *text;
 	size_t size;
 	FILE *file;
-} page;
+};
 
-static FILE *begin(page *p) {
-	*p = (page){0};
+static FILE *begin(struct page *p) {
+	*p = (struct page){0};
 	p->file = open_memstream(&p->text, &p->size);
 	assert_non_null(p->file);
 	return p->file;
 }
 
-static void end(page *p) { fclose(p->file); }
+static void end(struct page *p) { fclose(p->file); }
 
 static lk_value *read_json(lk_arena *arena, const char *text, size_t size) {
 	lk_stream *in;
@@ -180,7 +180,7 @@ static void check_prediction(const lk_predict_request *request, size_t panels) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_prediction *p = predict(request);
 	lk_error err = {0};
-	page out;
+	struct page out;
 	assert_int_equal(lk_report_predict(p, LK_REPORT_JSON, NULL, begin(&out), &err), LK_OK);
 	end(&out);
 	const lk_value *document = read_json(&arena, out.text, out.size);
@@ -221,7 +221,7 @@ static void test_long_pipeline(void **state) {
 	r.gbs = 2 * 12000, r.mbs = 1;
 	lk_prediction *p = predict(&r);
 	lk_error err = {0};
-	page out;
+	struct page out;
 	assert_int_equal(lk_report_predict(p, LK_REPORT_JSON, NULL, begin(&out), &err), LK_OK);
 	end(&out);
 	const lk_value *panels = get(read_json(&arena, out.text, out.size), "panels");
@@ -356,7 +356,7 @@ static void check_page(const char *text, const char *verb) {
 
 #define CHECK_HOSTILE(verb, answer)                                                                        \
 	do {                                                                                                   \
-		page out;                                                                                          \
+		struct page out;                                                                                          \
 		lk_error err = {0};                                                                                \
 		assert_int_equal(lk_report_##verb(answer, LK_REPORT_HTML, NULL, begin(&out), &err), LK_OK);        \
 		end(&out);                                                                                         \
@@ -435,7 +435,7 @@ static void test_hostile_sweep(void **state) {
 	const lk_sweep_row rows[] = {{&p, NULL, &requests[0]}, {&q, NULL, &requests[1]}, {NULL, &refusal, &requests[2]}};
 	for (int i = 0; i < 3; i++) lk_predict_defaults(&requests[i]);
 	requests[0].model = HOSTILE, requests[1].model = requests[2].model = HOSTILE "2", requests[2].tp = 3;
-	page out;
+	struct page out;
 	lk_error err = {0};
 	assert_int_equal(lk_report_sweep(rows, 3, LK_REPORT_HTML, NULL, begin(&out), &err), LK_OK);
 	end(&out);
@@ -453,7 +453,7 @@ static void test_roofline(void **state) {
 	lk_explanation x = explanation();
 	lk_arena arena = LK_ARENA_INIT;
 	lk_error err = {0};
-	page out;
+	struct page out;
 	assert_int_equal(lk_report_explain(&x, LK_REPORT_JSON, NULL, begin(&out), &err), LK_OK);
 	end(&out);
 	const lk_value *panels = get(read_json(&arena, out.text, out.size), "panels"), *roofline = NULL, *collectives = NULL;
@@ -509,7 +509,7 @@ static void test_sha256(void **state) {
 
 static void test_document_in_document(void **state) {
 	(void)state;
-	page out;
+	struct page out;
 	lk_json_writer w;
 	lk_error err = {0};
 	static const char inner[] = "{\n  \"a b\": \"x \\\" y\\\\\",\n  \"c\": [\n    1,\n    null\n  ]\n}\n";

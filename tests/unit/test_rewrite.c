@@ -126,11 +126,11 @@ static void test_examples(void **state) {
 /* ---- what directives make ---- */
 
 /* A file of programs whose last schedule is to give the text behind them. */
-typedef struct golden {
+struct golden {
 	const char *given, *wanted;
-} golden;
+};
 
-static void check_golden(const golden *g) {
+static void check_golden(const struct golden *g) {
 	lc_file *file = read_text("golden", g->given);
 	const lc_program *p = file->programs.at[0];
 	lc_program *q = rewritten(p, lk_last(&p->schedules));
@@ -158,7 +158,7 @@ static void check_golden(const golden *g) {
 	"\tin g : f16[N] @ P(sum,dp)\n\tstate w : f32[N]" layout "\n\tstate m : f32[N]" layout "\n\tstate v : f32[N]" layout "\n" \
 	"\trs = reducescatter(g, sum, dp, dim=0)\n\tgr = rs/size(dp)\n"
 
-static const golden goldens[] = {
+static const struct golden goldens[] = {
 	{ADAM "schedule s { split gr -> (rs,ag); reorder ag past {m,v,w} }", /* w reads slices of the new m and v */
 	 ADAM_MADE("") "\tt2 = b1*slice(m, 0, dp) + (1 - b1)*cast(f32, gr)\n\tm <- allgather(t2, 0, dp)\n"
 	 "\tt1 = b2*slice(v, 0, dp) + (1 - b2)*cast(f32, gr)^2\n\tv <- allgather(t1, 0, dp)\n"
@@ -388,19 +388,19 @@ static void test_refused(void **state) {
 
 enum { KNOWN = 1000 };
 
-typedef struct known {
+struct known {
 	lc_program *programs[KNOWN];
 	uint64_t hashes[KNOWN];
 	int count;
-} known;
+};
 
-static bool knows(const known *k, uint64_t hash) {
+static bool knows(const struct known *k, uint64_t hash) {
 	for (int i = 0; i < k->count; i++)
 		if (k->hashes[i] == hash) return true;
 	return false;
 }
 
-static void learn(known *k, lc_program *p) {
+static void learn(struct known *k, lc_program *p) {
 	uint64_t hash = lc_program_hash(p);
 	if (knows(k, hash)) {
 		lc_program_free(p);
@@ -411,7 +411,7 @@ static void learn(known *k, lc_program *p) {
 }
 
 /* All programs that moves reach. Those that a try was made of apply; few of the others are refused. */
-static void reach(const lc_program *p, int64_t nodes, known *k) {
+static void reach(const lc_program *p, int64_t nodes, struct known *k) {
 	learn(k, copy_of(p));
 	for (int i = 0; i < k->count; i++) {
 		lc_moves moves = {0};
@@ -438,7 +438,7 @@ static void test_moves(void **state) {
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		lc_file *file = read_example(rows[i].file);
 		const lc_program *p = file->programs.at[0];
-		known *k = calloc(1, sizeof *k);
+		struct known *k = calloc(1, sizeof *k);
 		reach(p, 2, k); /* ranks of a group, as in mlp.lk */
 		for (size_t s = 0; rows[i].schedule && s < p->schedules.count; s++) {
 			if (strcmp(p->schedules.at[s].name, rows[i].schedule) != 0) continue;
@@ -483,19 +483,19 @@ static void test_hash(void **state) {
 
 enum { STATEMENTS = 7, MOVES = 8 };
 
-typedef struct author {
+struct author {
 	FILE *out;
 	uint64_t seed;
 	int made;        /* v0 .. : f32[N,M], replicated over a */
-} author;
+};
 
-static void put_operand(author *a) {
+static void put_operand(struct author *a) {
 	static const char *const leaves[] = {"w", "m", "r", "b", "w", "1"};
 	if (a->made && draw(&a->seed, 3)) fprintf(a->out, "v%d", a->made - 1 - (int)draw(&a->seed, (uint64_t)(a->made < 3 ? a->made : 3)));
 	else fputs(leaves[draw(&a->seed, 6)], a->out);
 }
 
-static void put_expression(author *a, int depth) {
+static void put_expression(struct author *a, int depth) {
 	static const char *const ops[] = {" + ", " - ", "*", "/"}, *const calls[] = {"exp(", "-(", "relu(", "copy("};
 	uint64_t kind = depth ? draw(&a->seed, 8) : 0;
 	if (kind < 2) put_operand(a);
@@ -511,7 +511,7 @@ static void put_expression(author *a, int depth) {
 	}
 }
 
-static void put_statement(author *a) {
+static void put_statement(struct author *a) {
 	static const char *const reductions[] = {"sum(%s)", "norm(%s)", "max(%s, 1, keep)", "sum(%s, 0)", "mean(%s, 0, keep)", "norm(%s, 1, keep)"};
 	static const char *const collectives[] = {"allreduce(g, sum, a)", "allreduce(g*c, sum, a)/size(a)", "allreduce(h, max, a) - 1",
 	                                          "allreduce(matmul(x, y), sum, a)", "allgather(s, 0, a)", "exp(allgather(s*2, 0, a))"};
@@ -537,7 +537,7 @@ static void put_statement(author *a) {
 static char *random_program(uint64_t seed) {
 	char *text = NULL;
 	size_t size = 0;
-	author a = {.out = open_memstream(&text, &size), .seed = seed};
+	struct author a = {.out = open_memstream(&text, &size), .seed = seed};
 	fputs("program p(mesh a, e) { dim N, M, K scalar f32 c in g : f32[N,M] @ P(sum,a), h : f32[N,M] @ P(max,a)\n"
 	      "in x : f32[N,K] @ S(1,a), y : f32[K,M] @ S(0,a), s : f32[N,M] @ S(0,a), r : f32[N,M], b : f32[M], k : f32[M,M]\n"
 	      "state w : f32[N,M], m : f32[N,M]\n", a.out);

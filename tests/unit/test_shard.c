@@ -133,15 +133,15 @@ static void search_is_no_slower_than_heuristics(void **state) {
 
 /* ---- small problems, every placement ---- */
 
-typedef struct exhaustive {
+struct exhaustive {
 	const lk_shard_problem *p;
 	lk_shard_pieces pieces;
 	bool feasible;
 	double best_s;           /* of those that fit */
 	double least_s;          /* of all */
-} exhaustive;
+};
 
-static void place_all(exhaustive *x, size_t at) {
+static void place_all(struct exhaustive *x, size_t at) {
 	if (at == x->pieces.count) {
 		bool fits;
 		double step = step_of(x->p, &x->pieces, &fits);
@@ -157,7 +157,7 @@ static void place_all(exhaustive *x, size_t at) {
 }
 
 /* All ways to split or copy each table, all placements of each. */
-static void split_all(exhaustive *x, uint32_t table) {
+static void split_all(struct exhaustive *x, uint32_t table) {
 	if (table == x->p->count) {
 		place_all(x, 0);
 		return;
@@ -183,7 +183,7 @@ static void compare_with_all(uint64_t seed, uint32_t count, int ranks, unsigned 
 	double all = 0;
 	for (uint32_t t = 0; t < count; t++) all += lk_shard_piece_of(&p, t, LK_SHARD_TABLE, 0, 1, false).cost.device_bytes;
 	p.capacity = tight * all / ranks;
-	exhaustive x = {.p = &p, .best_s = INFINITY, .least_s = INFINITY};
+	struct exhaustive x = {.p = &p, .best_s = INFINITY, .least_s = INFINITY};
 	lk_shard_plan plan = {0};
 	lk_error err;
 	split_all(&x, 0);
@@ -221,7 +221,7 @@ static void bound_is_below_every_placement(void **state) {
 		lk_shard_problem p = random_problem(&arena, 500 + seed, 3, 2, 1e12, seed % 4 ? ANY : WHOLE);
 		p.batch *= batches[seed % 3];
 		if (seed % 5 == 0) on_a_processor(&p);
-		exhaustive x = {.p = &p, .best_s = INFINITY, .least_s = INFINITY};
+		struct exhaustive x = {.p = &p, .best_s = INFINITY, .least_s = INFINITY};
 		split_all(&x, 0);
 		double bound = lk_shard_bound(&p);
 		if (bound > x.least_s * (1 + 1e-9)) fail_msg("seed %d: bound %g, a placement takes %g", (int)seed, bound, x.least_s);

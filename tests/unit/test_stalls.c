@@ -47,11 +47,11 @@ static void test_interval_holds(void **state) {
 /* ---- parts ---- */
 
 /* What a step is made of. */
-typedef struct truth {
+struct truth {
 	double own, sharing, waiting, interconnect, network, preparation, fetch, writing;
-} truth;
+};
 
-static lk_stalls_rounds rounds_of(const truth *t, int count, double noise, uint64_t seed, bool loader) {
+static lk_stalls_rounds rounds_of(const struct truth *t, int count, double noise, uint64_t seed, bool loader) {
 	lk_stalls_rounds r = {.count = count};
 	double comm = t->waiting + t->interconnect + t->network, one = t->own + t->writing + (loader ? 0 : t->preparation);
 	double steps[] = {one, one + t->sharing, one + t->sharing + comm,
@@ -79,7 +79,7 @@ static double sum_of(const lk_stalls_answer *x) {
 static void test_parts(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 500; seed++) {
-		truth t = {.own = draw(seed, 0, 0.1, 1), .sharing = draw(seed, 1, 0, 0.3), .waiting = draw(seed, 2, 0, 0.2),
+		struct truth t = {.own = draw(seed, 0, 0.1, 1), .sharing = draw(seed, 1, 0, 0.3), .waiting = draw(seed, 2, 0, 0.2),
 		           .interconnect = draw(seed, 3, 0, 0.3), .network = draw(seed, 4, 0, 0.5),
 		           .preparation = draw(seed, 5, 0, 0.3), .fetch = draw(seed, 6, 0, 0.5), .writing = draw(seed, 7, 0, 0.1)};
 		lk_stalls_answer x = {.hosts = 2, .ranks = 2};
@@ -106,7 +106,7 @@ static void test_parts(void **state) {
 /* Stash's percentages: interconnect of RUN1, preparation of RUN3, fetch of RUN2. */
 static void test_stash(void **state) {
 	(void)state;
-	truth t = {.own = 0.4, .interconnect = 0.1, .preparation = 0.5, .fetch = 1};
+	struct truth t = {.own = 0.4, .interconnect = 0.1, .preparation = 0.5, .fetch = 1};
 	lk_stalls_answer x = {.hosts = 1};
 	lk_stalls_rounds r = rounds_of(&t, 2, 0, 1, true);
 	lk_stalls_split(&r, &x);
@@ -123,7 +123,7 @@ static void test_noise(void **state) {
 	(void)state;
 	int wrong = 0, found = 0, tries = 1000;
 	for (int i = 0; i < tries; i++) {
-		truth nothing = {.own = 1}, slow = {.own = 1, .fetch = 0.3};
+		struct truth nothing = {.own = 1}, slow = {.own = 1, .fetch = 0.3};
 		lk_stalls_answer x = {.hosts = 1}, y = {.hosts = 1};
 		lk_stalls_rounds a = rounds_of(&nothing, 5, 0.03, (uint64_t)i, true), b = rounds_of(&slow, 5, 0.03, (uint64_t)i, true);
 		lk_stalls_split(&a, &x);
@@ -138,7 +138,7 @@ static void test_noise(void **state) {
 /* With configurations missing, what is left adds up still, and says what it is. */
 static void test_missing(void **state) {
 	(void)state;
-	truth t = {.own = 1, .sharing = 0.2, .waiting = 0.05, .network = 0.4, .preparation = 0.1, .fetch = 0.3};
+	struct truth t = {.own = 1, .sharing = 0.2, .waiting = 0.05, .network = 0.4, .preparation = 0.1, .fetch = 0.3};
 	for (unsigned missing = 0; missing < 1u << LK_STALLS_CONFIGURATIONS; missing++) {
 		lk_stalls_answer x = {.hosts = 2};
 		lk_stalls_rounds r = rounds_of(&t, 3, 0, missing, true);
@@ -157,7 +157,7 @@ static void test_missing(void **state) {
 /* Messages that null leaves are communication, not compute. */
 static void test_left_in_null(void **state) {
 	(void)state;
-	truth t = {.own = 1, .interconnect = 0.2};
+	struct truth t = {.own = 1, .interconnect = 0.2};
 	lk_stalls_answer x = {.hosts = 1};
 	lk_stalls_rounds r = rounds_of(&t, 3, 0, 1, true);
 	for (int i = 0; i < 3; i++) r.at[LK_STALLS_NULL][i].interconnect = 0.15, r.at[LK_STALLS_NULL][i].step += 0.15;

@@ -14,48 +14,48 @@ static double draw(uint64_t seed, uint64_t at, double low, double high) { return
 enum { MOST_RANKS = 8, SETTLING = 20, COUNTED = 40, MOST_AHEAD = 4096 };
 
 /* Chunks of equal size: `chunks` a step and rank, `device` seconds each; `decode` behind each, `compute` behind all. */
-typedef struct job {
+struct job {
 	int ranks, chunks;
 	double device, decode, compute;
 	int ahead;               /* chunks that the kernel asks for beyond the one that is read */
 	double saved;            /* seconds of the device that it makes up for at once */
 	int seldom;              /* only each so many steps read, all that the others would have; 0, 1: all do */
-} job;
+};
 
 /* The device: one request after the other. With `saved` it is a limit: what it did not use it lets through later. */
-typedef struct device {
+struct device {
 	double free, saved, each, intervals_end, busy_waiting;
-} device;
+};
 
-static double serve(device *d, double asked) {
+static double serve(struct device *d, double asked) {
 	d->free = fmax(d->free, asked - d->saved) + d->each;
 	return fmax(asked, d->free);
 }
 
-typedef struct outcome {
+struct outcome {
 	double step, waited;     /* seconds a step: its length, that some rank waits */
 	lk_disk_step each[COUNTED];
-} outcome;
+};
 
-typedef struct reader {
+struct reader {
 	double now;
 	int asked, read;         /* chunks */
 	double *ready;           /* of chunk i, at i % MOST_AHEAD */
-} reader;
+};
 
 /* The rank that is behind goes next; all meet after every step. Waiting of ranks that overlaps counts once. */
-static outcome run_job(const job *j, double faster) {
-	device d = {.saved = j->saved, .each = j->device / faster};
-	reader r[MOST_RANKS] = {0};
+static struct outcome run_job(const struct job *j, double faster) {
+	struct device d = {.saved = j->saved, .each = j->device / faster};
+	struct reader r[MOST_RANKS] = {0};
 	double begin = 0, waited = 0, seen = 0;
-	outcome out = {0};
+	struct outcome out = {0};
 	for (int i = 0; i < j->ranks; i++) assert_non_null(r[i].ready = calloc(MOST_AHEAD, sizeof(double)));
 	for (int s = 0; s < SETTLING + COUNTED; s++) {
 		double step_begins = r[0].now, stored = 0, waited_before = waited;
 		if (s == SETTLING) begin = r[0].now, waited = waited_before = 0;
 		int seldom = j->seldom > 1 ? j->seldom : 1, upto = (s / seldom + 1) * seldom * j->chunks;
 		for (int left = s % seldom ? 0 : j->ranks * seldom * j->chunks; left > 0; left--) {
-			reader *first = NULL;
+			struct reader *first = NULL;
 			for (int i = 0; i < j->ranks; i++)
 				if (r[i].read < upto && (!first || r[i].now < first->now)) first = &r[i];
 			for (; first->asked <= first->read + j->ahead; first->asked++, stored++)
@@ -78,7 +78,7 @@ static outcome run_job(const job *j, double faster) {
 }
 
 /* Workers fetch and decode batches in turn, `ready` batches each at most; the step takes them in order. */
-static outcome run_loader(const job *j, int workers, double faster) {
+static struct outcome run_loader(const struct job *j, int workers, double faster) {
 	enum { AHEAD = 2 };
 	double used[SETTLING + COUNTED] = {0}, worker[MOST_RANKS] = {0}, each = j->device / faster, disk = 0, now = 0, waited = 0;
 	int done[MOST_RANKS] = {0};
@@ -106,14 +106,14 @@ static outcome run_loader(const job *j, int workers, double faster) {
 			now = used[s] = fmax(now, got[s]) + j->compute;
 		}
 	}
-	outcome out = {.step = (used[SETTLING + COUNTED - 1] - used[SETTLING - 1]) / COUNTED, .waited = waited / COUNTED};
+	struct outcome out = {.step = (used[SETTLING + COUNTED - 1] - used[SETTLING - 1]) / COUNTED, .waited = waited / COUNTED};
 	for (int s = 0; s < COUNTED; s++) out.each[s] = (lk_disk_step){out.step, out.waited, j->chunks};
 	return out;
 }
 
 /* ---- what lockstep makes of it ---- */
 
-static lk_stalls_model model_of(const job *j, const outcome *hot, const outcome *cold, bool counted) {
+static lk_stalls_model model_of(const struct job *j, const struct outcome *hot, const struct outcome *cold, bool counted) {
 	lk_stalls_model m = {.own = j->compute, .preparation = j->chunks * j->decode, .workers = 1, .bytes = j->chunks,
 	                     .memory = 1e15};
 	lk_disk_work work = {.steps = cold->each, .count = counted ? COUNTED : 0, .rate = 1 / j->device, .waited = cold->waited,
@@ -130,9 +130,9 @@ static double predicted(const lk_stalls_model *now, double faster, double step) 
 }
 
 /* Within a share of the truth, or so many seconds. */
-static void assert_predicts(const job *j, bool counted, double share, double seconds, uint64_t seed) {
+static void assert_predicts(const struct job *j, bool counted, double share, double seconds, uint64_t seed) {
 	static const double faster[] = {1, 0.5, 1.5, 2, 4, 16};
-	outcome hot = run_job(j, 1e9), cold = run_job(j, 1);
+	struct outcome hot = run_job(j, 1e9), cold = run_job(j, 1);
 	lk_stalls_model m = model_of(j, &hot, &cold, counted);
 	for (size_t i = 0; i < sizeof faster / sizeof *faster; i++) {
 		double truth = run_job(j, faster[i]).step, said = predicted(&m, faster[i], cold.step);
@@ -145,7 +145,7 @@ static void assert_predicts(const job *j, bool counted, double share, double sec
 static void test_nothing_ahead(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
-		job j = {.ranks = 1, .chunks = 50, .device = draw(seed, 0, 1e-4, 5e-3), .decode = draw(seed, 1, 0, 2e-3),
+		struct job j = {.ranks = 1, .chunks = 50, .device = draw(seed, 0, 1e-4, 5e-3), .decode = draw(seed, 1, 0, 2e-3),
 		         .compute = draw(seed, 2, 1e-3, 0.2)};
 		assert_predicts(&j, seed % 2, 1e-6, 0, seed);
 	}
@@ -155,7 +155,7 @@ static void test_nothing_ahead(void **state) {
 static void test_far_ahead(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
-		job j = {.ranks = 1, .chunks = 50, .ahead = 1000, .device = draw(seed, 0, 2e-3, 1e-2), .decode = draw(seed, 1, 0, 1e-3)};
+		struct job j = {.ranks = 1, .chunks = 50, .ahead = 1000, .device = draw(seed, 0, 2e-3, 1e-2), .decode = draw(seed, 1, 0, 1e-3)};
 		j.compute = draw(seed, 2, 0, 50 * (j.device - j.decode)); /* it is a stall */
 		assert_predicts(&j, true, 1e-6, 0, seed);
 	}
@@ -166,7 +166,7 @@ static void test_far_ahead(void **state) {
 static void test_little_ahead(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
-		job j = {.ranks = 1, .chunks = 400, .ahead = 8, .device = draw(seed, 0, 1e-3, 4e-3)};
+		struct job j = {.ranks = 1, .chunks = 400, .ahead = 8, .device = draw(seed, 0, 1e-3, 4e-3)};
 		j.decode = draw(seed, 1, 0, 0.2) * j.device, j.compute = draw(seed, 2, 0.1, 1);
 		assert_predicts(&j, true, 0, (j.ahead + 1) * j.device, seed);
 	}
@@ -176,7 +176,7 @@ static void test_little_ahead(void **state) {
 static void test_ranks(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
-		job j = {.ranks = 2 + (int)(seed % 3), .chunks = 200, .device = draw(seed, 0, 1e-3, 4e-3),
+		struct job j = {.ranks = 2 + (int)(seed % 3), .chunks = 200, .device = draw(seed, 0, 1e-3, 4e-3),
 		         .compute = draw(seed, 2, 0.05, 1)};
 		j.decode = draw(seed, 1, 0, 0.05) * j.device;
 		assert_predicts(&j, seed % 2, 0.03, 0, seed);
@@ -187,7 +187,7 @@ static void test_ranks(void **state) {
 static void test_saved(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
-		job j = {.ranks = 1, .chunks = 200, .device = draw(seed, 0, 1e-3, 4e-3), .decode = draw(seed, 1, 0, 1e-4),
+		struct job j = {.ranks = 1, .chunks = 200, .device = draw(seed, 0, 1e-3, 4e-3), .decode = draw(seed, 1, 0, 1e-4),
 		         .compute = draw(seed, 2, 0.1, 0.5), .saved = draw(seed, 3, 0, 0.08)};
 		assert_predicts(&j, true, 0.03, 0, seed);
 	}
@@ -197,7 +197,7 @@ static void test_saved(void **state) {
 static void test_seldom(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
-		job j = {.ranks = 1, .chunks = 50, .seldom = 2 + (int)(seed % 2) * 2, .ahead = seed % 3 ? 1000 : 0,
+		struct job j = {.ranks = 1, .chunks = 50, .seldom = 2 + (int)(seed % 2) * 2, .ahead = seed % 3 ? 1000 : 0,
 		         .device = draw(seed, 0, 2e-3, 1e-2), .compute = draw(seed, 2, 0.05, 0.3)};
 		j.decode = draw(seed, 1, 0, 0.9) * j.device;
 		if (j.ahead) j.ahead = 8;
@@ -208,8 +208,8 @@ static void test_seldom(void **state) {
 /* Half of the stall is not what twice the rate saves: here it is all of it. */
 static void test_half_of_the_stall(void **state) {
 	(void)state;
-	job j = {.ranks = 1, .chunks = 100, .ahead = 1000, .device = 3e-3, .decode = 5e-4, .compute = 0.1};
-	outcome hot = run_job(&j, 1e9), cold = run_job(&j, 1), twice = run_job(&j, 2);
+	struct job j = {.ranks = 1, .chunks = 100, .ahead = 1000, .device = 3e-3, .decode = 5e-4, .compute = 0.1};
+	struct outcome hot = run_job(&j, 1e9), cold = run_job(&j, 1), twice = run_job(&j, 2);
 	assert_true(fabs(cold.step - 0.3) < 1e-3 && fabs(hot.step - 0.15) < 1e-3 && fabs(twice.step - 0.15) < 2e-3);
 	lk_stalls_model m = model_of(&j, &hot, &cold, true);
 	assert_true(fabs(m.hidden - 0.15) < 1e-3);
@@ -235,9 +235,9 @@ static void test_workers(void **state) {
 	int stalls = 0, hidden = 0;
 	for (uint64_t seed = 0; seed < 200; seed++) {
 		int workers = 1 + (int)(seed % 4);
-		job j = {.ranks = 1, .chunks = 64, .device = draw(seed, 0, 1e-4, 4e-3), .decode = draw(seed, 1, 1e-4, 4e-3),
+		struct job j = {.ranks = 1, .chunks = 64, .device = draw(seed, 0, 1e-4, 4e-3), .decode = draw(seed, 1, 1e-4, 4e-3),
 		         .compute = draw(seed, 2, 0.01, 0.3)};
-		outcome hot = run_loader(&j, workers, 1e9), cold = run_loader(&j, workers, 1);
+		struct outcome hot = run_loader(&j, workers, 1e9), cold = run_loader(&j, workers, 1);
 		lk_stalls_model m = {.pipelined = true, .own = j.compute, .preparation = j.chunks * j.decode, .workers = workers,
 		                     .bytes = j.chunks, .memory = 1e15};
 		lk_disk_work work = {.steps = cold.each, .count = COUNTED, .rate = 1 / j.device, .waited = cold.waited, .step = cold.step,

@@ -12,14 +12,14 @@ enum { MB = 1 << 20, US = 1000, MS = 1000000, SAMPLES = 8 };
 
 /* ---- writing recordings ---- */
 
-typedef struct writer {
+struct writer {
 	lk_recorder r;
 	lk_record_place place, other; /* of the main thread and of a second one */
 	int64_t begin, now;      /* on the machine's clock, of which a recording's times count from its opening */
-} writer;
+};
 
 /* All ranks of a run begin at the same moment. */
-static void begin(writer *w, const char *folder, int rank, int world, const char *host, int64_t moment) {
+static void begin(struct writer *w, const char *folder, int rank, int world, const char *host, int64_t moment) {
 	memset(w, 0, sizeof *w);
 	assert_int_equal(lk_recorder_open(&w->r, folder, 8 * MB, 0), 0);
 	w->r.head->rank = rank, w->r.head->world = world;
@@ -33,12 +33,12 @@ static void begin(writer *w, const char *folder, int rank, int world, const char
 	lk_recorder_text(&w->r, &w->place, &file, LK_RECORD_FILE, "/some/where/data.bin", 20);
 }
 
-static void finish(writer *w) {
+static void finish(struct writer *w) {
 	w->r.head->end_ns = w->now;
 	lk_recorder_close(&w->r);
 }
 
-static lk_record_entry *next(writer *w, lk_record_place *place, int64_t takes) {
+static lk_record_entry *next(struct writer *w, lk_record_place *place, int64_t takes) {
 	lk_record_entry *e = lk_recorder_next(&w->r, place);
 	assert_non_null(e);
 	e->object = 1;
@@ -46,14 +46,14 @@ static lk_record_entry *next(writer *w, lk_record_place *place, int64_t takes) {
 	return e;
 }
 
-static void allreduce(writer *w, int64_t bytes, int64_t takes) {
+static void allreduce(struct writer *w, int64_t bytes, int64_t takes) {
 	lk_record_entry *e = next(w, &w->place, takes);
 	e->bytes = bytes;
 	e->comm.what = LK_WHAT_ALLREDUCE, e->comm.call = 1, e->comm.peer = -1, e->comm.from = -1;
 	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_COMM);
 }
 
-static void file(writer *w, lk_record_place *place, lk_record_kind kind, int64_t bytes, int64_t takes) {
+static void file(struct writer *w, lk_record_place *place, lk_record_kind kind, int64_t bytes, int64_t takes) {
 	lk_record_entry *e = next(w, place, takes);
 	e->bytes = bytes;
 	e->io.count = 1, e->io.busy_ns = takes;
@@ -61,7 +61,7 @@ static void file(writer *w, lk_record_place *place, lk_record_kind kind, int64_t
 }
 
 /* Since the thread began. */
-static void stored(writer *w, lk_record_place *place, int64_t bytes) {
+static void stored(struct writer *w, lk_record_place *place, int64_t bytes) {
 	lk_record_entry *e = next(w, place, 0);
 	e->bytes = bytes;
 	lk_recorder_publish(&w->r, place, e, LK_RECORD_STORAGE);
@@ -70,16 +70,16 @@ static void stored(writer *w, lk_record_place *place, int64_t bytes) {
 static int64_t moment_ahead(void) { return lk_monotonic_ns() + 100 * MS; }
 
 /* A step: samples are read and decoded, the model runs, two all-reduces of different sizes; a write after some steps. */
-typedef struct step_times {
+struct step_times {
 	int64_t read, decode, own, transfer[2], late;
 	int64_t uneven;          /* rank 1 leaves the first all-reduce so much later, and the second one at once with rank 0 */
 	int64_t stored;          /* bytes from storage in the last read of a step, and again so many in rank 1 */
 	int samples, steps;
 	bool write;
-} step_times;
+};
 
-static void write_rank(const char *folder, const step_times *t, int rank, const char *host, int64_t moment) {
-	writer w;
+static void write_rank(const char *folder, const struct step_times *t, int rank, const char *host, int64_t moment) {
+	struct writer w;
 	begin(&w, folder, rank, 2, host, moment);
 	for (int s = 0; s < t->steps; s++) {
 		for (int i = 0; i < t->samples; i++) {
@@ -96,7 +96,7 @@ static void write_rank(const char *folder, const step_times *t, int rank, const 
 	finish(&w);
 }
 
-static void write_run(char folder[64], const step_times *t, const char *a, const char *b) {
+static void write_run(char folder[64], const struct step_times *t, const char *a, const char *b) {
 	new_folder(folder);
 	int64_t moment = moment_ahead();
 	write_rank(folder, t, 0, a, moment);
@@ -109,7 +109,7 @@ static void assert_near(double a, double b, double off) {
 
 /* ---- times ---- */
 
-static const step_times usual = {.read = 50 * US, .decode = 300 * US, .own = 5 * MS, .transfer = {200 * US, 3 * MS},
+static const struct step_times usual = {.read = 50 * US, .decode = 300 * US, .own = 5 * MS, .transfer = {200 * US, 3 * MS},
                                  .late = 700 * US, .samples = SAMPLES, .steps = 30, .write = true};
 
 static void test_times(void **state) {
@@ -144,7 +144,7 @@ static void test_no_steps(void **state) {
 	char folder[64];
 	lk_stalls_seen s;
 	lk_error err = {0};
-	step_times few = usual;
+	struct step_times few = usual;
 	new_folder(folder);
 	assert_int_equal(lk_stalls_see(folder, 0, 10, &s, NULL, &err), LK_OK);
 	assert_int_equal(s.steps, 0);
@@ -187,7 +187,7 @@ static void test_uneven(void **state) {
 	char folder[64];
 	lk_stalls_comm c;
 	lk_error err = {0};
-	step_times t = usual;
+	struct step_times t = usual;
 	t.late = 0, t.uneven = 900 * US;
 	write_run(folder, &t, "a", "b");
 	if (lk_stalls_see_comm(folder, 3, 20, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
@@ -209,7 +209,7 @@ static void test_storage(void **state) {
 		lk_stalls_seen s, without;
 		lk_disk_steps each = {0};
 		lk_error err = {0};
-		step_times t = usual;
+		struct step_times t = usual;
 		write_run(folder, &t, "a", hosts == 2 ? "b" : "a");
 		assert_int_equal(lk_stalls_see(folder, 3, 20, &without, NULL, &err), LK_OK);
 		remove_folder(folder);
@@ -245,7 +245,7 @@ static void test_bursts(void **state) {
 	(void)state;
 	for (int samples = 0; samples <= 12; samples += samples < 2 ? 1 : 5) {
 		char folder[64];
-		step_times t = usual;
+		struct step_times t = usual;
 		t.samples = samples;
 		write_run(folder, &t, "a", "a");
 		lk_stalls_seen s = see(folder);
@@ -257,7 +257,7 @@ static void test_bursts(void **state) {
 
 /* A thread beside the main one that reads and decodes for `busy` of the step of 10 ms, and rests. */
 static void write_threads(const char *folder, int64_t decode, int samples) {
-	writer w;
+	struct writer w;
 	begin(&w, folder, 0, 2, "a", moment_ahead());
 	for (int s = 0; s < 40; s++) {
 		int64_t from = w.now;

@@ -23,15 +23,15 @@ static lk_model gpt(int layers, int hidden, int heads)
 	};
 }
 
-typedef struct lk_fixture {
+struct lk_fixture {
 	lk_arena arena;
 	lk_job job;
 	lk_cluster cluster;
 	lk_error err;
-} lk_fixture;
+};
 
 /* A job on H100 nodes; the caller changes it before `complete`. */
-static void begin(lk_fixture *f, int gpus)
+static void begin(struct lk_fixture *f, int gpus)
 {
 	memset(f, 0, sizeof *f);
 	f->job.model = gpt(16, 2048, 16);
@@ -43,14 +43,14 @@ static void begin(lk_fixture *f, int gpus)
 	assert_int_equal(lk_cluster_simple(&f->arena, device, gpus, 0, 0, &f->cluster, &f->err), LK_OK);
 }
 
-static void complete(lk_fixture *f)
+static void complete(struct lk_fixture *f)
 {
 	char text[1000];
 	lk_status status = lk_job_complete(&f->job, &f->cluster, &f->err);
 	if (status != LK_OK) fail_msg("%s", lk_error_text(&f->err, text, sizeof text));
 }
 
-static void ask(lk_fixture *f, const lk_step_options *options, lk_step *step)
+static void ask(struct lk_fixture *f, const lk_step_options *options, lk_step *step)
 {
 	char text[1000];
 	lk_status status = lk_step_ask(&f->job, &f->cluster, options, step, &f->err);
@@ -75,7 +75,7 @@ static void activations_in_flight_follow_1f1b(void **state)
 	(void)state;
 	for (int p = 2; p <= 8; p *= 2)
 		for (int tp = 1; tp <= 4; tp *= 2) {
-			lk_fixture f;
+			struct lk_fixture f;
 			begin(&f, 32);
 			f.job.tp = tp, f.job.pp = p, f.job.gbs = 2 * 16 * (32 / (tp * p));
 			f.job.sequence_parallel = tp > 1 ? LK_ON : LK_OFF;
@@ -94,7 +94,7 @@ static void activations_in_flight_follow_1f1b(void **state)
 static void full_recomputation_keeps_inputs_and_one_layer(void **state)
 {
 	(void)state;
-	lk_fixture f;
+	struct lk_fixture f;
 	begin(&f, 8);
 	f.job.mbs = 16, f.job.tp = 2, f.job.pp = 4, f.job.gbs = 256;
 	f.job.recompute = LK_RECOMPUTE_FULL, f.job.recompute_said = true;
@@ -113,7 +113,7 @@ static void full_recomputation_keeps_inputs_and_one_layer(void **state)
 
 static double state_bytes(lk_sharding sharding, lk_switch fp32_grads)
 {
-	lk_fixture f;
+	struct lk_fixture f;
 	begin(&f, 8);
 	f.job.sharding = sharding, f.job.sharding_said = true;
 	f.job.fp32_grads = fp32_grads;
@@ -139,7 +139,7 @@ static void model_states_match_the_published_bytes_per_parameter(void **state)
 /* Step time without communication costs worth the name: one node per stage would still send, so the network is made fast. */
 static double step_seconds(int p, int v, int m, lk_schedule_kind schedule, lk_step_options options)
 {
-	lk_fixture f;
+	struct lk_fixture f;
 	begin(&f, p);
 	f.job.model.vocab = 1024; /* ends that weigh little */
 	f.job.pp = p, f.job.vp = v, f.job.gbs = 2 * m;
@@ -193,7 +193,7 @@ static void repetition_folds_under_tensor_and_pipeline_parallelism(void **state)
 	(void)state;
 	uint64_t operations[2];
 	for (int exact = 0; exact < 2; exact++) {
-		lk_fixture f;
+		struct lk_fixture f;
 		begin(&f, 32);
 		f.job.tp = 4, f.job.pp = 4, f.job.gbs = 64;
 		complete(&f);
@@ -214,7 +214,7 @@ static void all_ranks_and_one_of_each_class_agree(void **state)
 		for (int contention = 0; contention < 2; contention++) {
 			int64_t times[2];
 			for (int all = 0; all < 2; all++) {
-				lk_fixture f;
+				struct lk_fixture f;
 				begin(&f, 32);
 				f.job.tp = 4, f.job.pp = 2, f.job.gbs = 32;
 				complete(&f);
@@ -246,7 +246,7 @@ static void sharded_layers_fold_between_their_traffic(void **state)
 	};
 	for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++)
 		for (int contention = 0; contention < 2; contention++) {
-			lk_fixture f;
+			struct lk_fixture f;
 			lk_step step[2];
 			begin(&f, 32);
 			assert_int_equal(lk_cluster_simple(&f.arena, lk_device_find(jobs[j].device), 32, 0, 0, &f.cluster, &f.err), LK_OK);
@@ -271,7 +271,7 @@ static void sharded_layers_fold_between_their_traffic(void **state)
 static void breakdown_adds_up_to_the_step(void **state)
 {
 	(void)state;
-	lk_fixture f;
+	struct lk_fixture f;
 	begin(&f, 32);
 	f.job.tp = 4, f.job.pp = 2, f.job.gbs = 64;
 	complete(&f);

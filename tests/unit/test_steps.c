@@ -17,32 +17,32 @@
 
 /* ---- the memory ---- */
 
-typedef struct machine {
+struct machine {
 	const lc_program *p;
 	const lc_steps *s;
 	int holds[LC_VALUES];    /* of a storage: the value whose content it is, -1 nothing */
 	uint8_t done[LC_VALUES]; /* how often it was computed */
-} machine;
+};
 
-static const lc_node *node(const machine *m, int v) { return &m->p->nodes.at[v]; }
+static const lc_node *node(const struct machine *m, int v) { return &m->p->nodes.at[v]; }
 static bool in(const lc_ids *ids, int id) {
 	for (int i = 0; i < ids->count; i++)
 		if (ids->at[i] == id) return true;
 	return false;
 }
-static bool shares_operand(const machine *m, int v) {
+static bool shares_operand(const struct machine *m, int v) {
 	const lc_node *n = node(m, v);
 	bool may = n->op == LC_OUT || n->op == LC_LOCAL || n->op == LC_SLICED || n->op == LC_SLICE;
 	return may && m->s->storage[v] >= 0 && m->s->storage[v] != v && m->s->storage[v] == m->s->storage[n->in[0]];
 }
 
 /* The value that wrote what v shows. */
-static int home(const machine *m, int v) {
+static int home(const struct machine *m, int v) {
 	while (shares_operand(m, v) && !m->done[v]) v = node(m, v)->in[0];
 	return v;
 }
 
-static void wrong(const machine *m, const lc_step *s, int v, const char *what) {
+static void wrong(const struct machine *m, const lc_step *s, int v, const char *what) {
 	char text[128];
 	lc_print_listing(m->p, stderr);
 	lc_steps_print(m->s, stderr);
@@ -50,7 +50,7 @@ static void wrong(const machine *m, const lc_step *s, int v, const char *what) {
 }
 
 /* What a step uses must be at hand: in its own registers, among its reads and intact, or recomputed from such. */
-static void check_use(machine *m, const lc_step *s, int v, int by) {
+static void check_use(struct machine *m, const lc_step *s, int v, int by) {
 	const lc_node *n = node(m, v);
 	int storage = m->s->storage[v];
 	if (n->op == LC_CONST || n->op == LC_SIZE || n->op == LC_SCALAR) return;
@@ -65,7 +65,7 @@ static void check_use(machine *m, const lc_step *s, int v, int by) {
 	if (m->holds[storage] != home(m, v)) wrong(m, s, v, m->holds[storage] < 0 ? "was never written" : "was overwritten");
 }
 
-static void run_step(machine *m, const lc_step *s) {
+static void run_step(struct machine *m, const lc_step *s) {
 	for (int k = 0; k < s->values.count; k++) {
 		int v = s->values.at[k];
 		const lc_node *n = node(m, v);
@@ -82,13 +82,13 @@ static void run_step(machine *m, const lc_step *s) {
 	}
 }
 
-static bool recomputed(const machine *m, int v) {
+static bool recomputed(const struct machine *m, int v) {
 	const lc_node *n = node(m, v);
 	if (lc_ops[n->op].family == LC_LEAF) return true;
 	return shares_operand(m, v) || (m->s->storage[v] < 0 && (n->rank == 0 || n->op == LC_SLICE));
 }
 
-static void check_kind(machine *m, const lc_step *s) {
+static void check_kind(struct machine *m, const lc_step *s) {
 	int heavy = 0, pass = 0;
 	for (int k = 0; k < s->values.count; k++) {
 		const lc_node *n = node(m, s->values.at[k]);
@@ -105,7 +105,7 @@ static void check_kind(machine *m, const lc_step *s) {
 }
 
 /* What a step waits for is before it, and every read is of what an awaited step, or none, wrote. */
-static void check_waits(const machine *m, const lc_step *steps, int count) {
+static void check_waits(const struct machine *m, const lc_step *steps, int count) {
 	for (int i = 0; i < count; i++) {
 		for (int k = 0; k < steps[i].after.count; k++) assert_in_range(steps[i].after.at[k], 0, i - 1);
 		for (int j = 0; j < i; j++) {
@@ -129,7 +129,7 @@ static void check_waits(const machine *m, const lc_step *steps, int count) {
 	}
 }
 
-static void check_results(machine *m) {
+static void check_results(struct machine *m) {
 	for (int v = 0; v < (int)m->p->nodes.count; v++) {
 		const lc_node *n = node(m, v);
 		if (!recomputed(m, v) && !m->done[v]) wrong(m, NULL, v, "is never computed");
@@ -146,7 +146,7 @@ static void check_names(const lc_steps *s) {
 }
 
 static void check_steps(const lc_program *p, const lc_steps *s) {
-	machine *m = calloc(1, sizeof *m);
+	struct machine *m = calloc(1, sizeof *m);
 	m->p = p, m->s = s;
 	for (int v = 0; v < (int)p->nodes.count; v++) {
 		lc_op op = (lc_op)p->nodes.at[v].op;

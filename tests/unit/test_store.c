@@ -8,19 +8,19 @@
 #include "rendezvous/rendezvous.h"
 #include "scratch.h"
 
-typedef struct asked {
+struct asked {
 	lk_store store;
 	lk_store_client client;
-} asked;
+};
 
-static asked *begin(int rank, int world) {
-	asked *a = calloc(1, sizeof *a);
+static struct asked *begin(int rank, int world) {
+	struct asked *a = calloc(1, sizeof *a);
 	assert_non_null(a);
 	lk_store_begin(&a->store, rank, world);
 	return a;
 }
 
-static void end(asked *a) {
+static void end(struct asked *a) {
 	lk_store_client_end(&a->client);
 	lk_store_end(&a->store);
 	free(a);
@@ -28,27 +28,27 @@ static void end(asked *a) {
 
 /* ---- requests ---- */
 
-typedef struct message {
+struct message {
 	unsigned char at[4096];
 	size_t size;
-} message;
+};
 
-static void put(message *m, const void *bytes, size_t size) {
+static void put(struct message *m, const void *bytes, size_t size) {
 	memcpy(m->at + m->size, bytes, size);
 	m->size += size;
 }
-static void put_number(message *m, uint64_t value) { put(m, &value, sizeof value); }
-static void put_text(message *m, const char *text) {
+static void put_number(struct message *m, uint64_t value) { put(m, &value, sizeof value); }
+static void put_text(struct message *m, const char *text) {
 	put_number(m, strlen(text));
 	put(m, text, strlen(text));
 }
-static message request(unsigned char number) {
-	message m = {.size = 1};
+static struct message request(unsigned char number) {
+	struct message m = {.size = 1};
 	m.at[0] = number;
 	return m;
 }
-static message with_key(unsigned char number, const char *key) {
-	message m = request(number);
+static struct message with_key(unsigned char number, const char *key) {
+	struct message m = request(number);
 	put_text(&m, key);
 	return m;
 }
@@ -56,33 +56,33 @@ static message with_key(unsigned char number, const char *key) {
 static const unsigned char magic[] = {0, 0xCE, 0xF7, 0x85, 0x3C};
 
 /* Sends it byte by byte; the answer must be these bytes. */
-static void answers(asked *a, const message *m, const void *expected, size_t size) {
+static void answers(struct asked *a, const struct message *m, const void *expected, size_t size) {
 	for (size_t i = 0; i < m->size; i++) assert_true(lk_store_take(&a->store, &a->client, &m->at[i], 1));
 	assert_int_equal(a->client.in.count, 0);
 	assert_int_equal(a->client.out.count, size);
 	if (size) assert_memory_equal(a->client.out.at, expected, size);
 	a->client.out.count = 0;
 }
-static void answers_number(asked *a, const message *m, int64_t expected) { answers(a, m, &expected, sizeof expected); }
-static void answers_byte(asked *a, const message *m, unsigned char expected) { answers(a, m, &expected, 1); }
-static void answers_text(asked *a, const message *m, const char *expected) {
-	message answer = {.size = 0};
+static void answers_number(struct asked *a, const struct message *m, int64_t expected) { answers(a, m, &expected, sizeof expected); }
+static void answers_byte(struct asked *a, const struct message *m, unsigned char expected) { answers(a, m, &expected, 1); }
+static void answers_text(struct asked *a, const struct message *m, const char *expected) {
+	struct message answer = {.size = 0};
 	put_text(&answer, expected);
 	answers(a, m, answer.at, answer.size);
 }
 
-static void set(asked *a, unsigned char number, const char *key, const char *value) {
-	message m = with_key(number, key);
+static void set(struct asked *a, unsigned char number, const char *key, const char *value) {
+	struct message m = with_key(number, key);
 	put_text(&m, value);
 	answers(a, &m, "", 0);
 }
-static void adds(asked *a, unsigned char number, const char *key, int64_t by, int64_t expected) {
-	message m = with_key(number, key);
+static void adds(struct asked *a, unsigned char number, const char *key, int64_t by, int64_t expected) {
+	struct message m = with_key(number, key);
 	put_number(&m, (uint64_t)by);
 	answers_number(a, &m, expected);
 }
-static message keys(unsigned char number, const char *one, const char *other) {
-	message m = request(number);
+static struct message keys(unsigned char number, const char *one, const char *other) {
+	struct message m = request(number);
 	put_number(&m, other ? 2 : 1);
 	put_text(&m, one);
 	if (other) put_text(&m, other);
@@ -95,8 +95,8 @@ enum { SET1, COMPARE1, GET1, ADD1, CHECK1, WAIT1, COUNT1, WATCH1, DELETE1 };
 
 static void test_first_form(void **state) {
 	(void)state;
-	asked *a = begin(5, 1024);
-	message m;
+	struct asked *a = begin(5, 1024);
+	struct message m;
 	set(a, SET1, "/a", "value");
 	answers_text(a, (m = with_key(GET1, "/a"), &m), "value");
 	adds(a, ADD1, "init/", 1, 1024); /* all ranks come */
@@ -124,8 +124,8 @@ enum { VALIDATE2, SET2, COMPARE2, GET2, ADD2, CHECK2, WAIT2, COUNT2, DELETE2, AP
 
 static void test_second_form(void **state) {
 	(void)state;
-	asked *a = begin(0, 8);
-	message m = {.size = 0}, answer = {.size = 0};
+	struct asked *a = begin(0, 8);
+	struct message m = {.size = 0}, answer = {.size = 0};
 	put(&m, magic, sizeof magic);
 	answers(a, &m, "", 0);
 	assert_int_equal(a->client.form, 2);
@@ -155,8 +155,8 @@ static void test_second_form(void **state) {
 /* What others would say is what the rank says of itself; what nobody says is an identifier, another for each key. */
 static void test_absent(void **state) {
 	(void)state;
-	asked *a = begin(3, 16);
-	message m, one;
+	struct asked *a = begin(3, 16);
+	struct message m, one;
 	set(a, SET1, "group/rank_3/address", "mine");
 	answers_text(a, (m = with_key(GET1, "group/rank_12/address"), &m), "mine");
 	answers_byte(a, (m = keys(CHECK1, "group/rank_12/address", NULL), &m), 0);
@@ -177,8 +177,8 @@ static void test_absent(void **state) {
 
 /* ---- what cannot be ---- */
 
-static void refused(const message *m, const char *why) {
-	asked *a = begin(0, 65536);
+static void refused(const struct message *m, const char *why) {
+	struct asked *a = begin(0, 65536);
 	assert_false(lk_store_take(&a->store, &a->client, m->at, m->size));
 	if (!strstr(a->client.wrong, why)) fail_msg("said \"%s\", not \"%s\"", a->client.wrong, why);
 	assert_false(lk_store_take(&a->store, &a->client, m->at, m->size));
@@ -187,19 +187,19 @@ static void refused(const message *m, const char *why) {
 
 static void test_refused(void **state) {
 	(void)state;
-	message m;
+	struct message m;
 	refused((m = request(77), &m), "no request");
 	m = request(GET1), put_number(&m, UINT64_MAX);
 	refused(&m, "cannot be");
 	m = request(WAIT1), put_number(&m, UINT64_C(1) << 60);
 	refused(&m, "cannot be");
 	m = with_key(SET1, "a"), put_text(&m, "no number");
-	message more = with_key(ADD1, "a");
+	struct message more = with_key(ADD1, "a");
 	put_number(&more, 1), put(&m, more.at, more.size);
 	refused(&m, "cannot be");
 	m = with_key(ADD1, "a"), put_number(&m, UINT64_C(1) << 62);
 	refused(&m, "cannot be"); /* times all ranks */
-	m = (message){.size = 0};
+	m = (struct message){.size = 0};
 	put(&m, magic, sizeof magic), put(&m, "\x0e", 1);
 	refused(&m, "no request");
 }
@@ -207,13 +207,13 @@ static void test_refused(void **state) {
 /* What is kept has an end. */
 static void test_bounded(void **state) {
 	(void)state;
-	asked *a = begin(0, 2);
+	struct asked *a = begin(0, 2);
 	static unsigned char megabytes[4 << 20];
 	bool good = true;
 	for (int i = 0; good && i < 100; i++) {
 		char key[16];
 		snprintf(key, sizeof key, "%d", i);
-		message m = with_key(SET1, key);
+		struct message m = with_key(SET1, key);
 		put_number(&m, sizeof megabytes);
 		good = lk_store_take(&a->store, &a->client, m.at, m.size);
 		for (size_t at = 0; good && at < sizeof megabytes; at += 1 << 16)
@@ -229,7 +229,7 @@ static void test_any_bytes(void **state) {
 	(void)state;
 	uint64_t seed = 1;
 	for (int i = 0; i < 2000; i++) {
-		asked *a = begin(i % 4, 4);
+		struct asked *a = begin(i % 4, 4);
 		bool good = i % 2 ? lk_store_take(&a->store, &a->client, magic, sizeof magic) : true;
 		for (int k = 0; good && k < 200; k++) {
 			seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
@@ -261,7 +261,7 @@ static void test_served(void **state) {
 	unsigned char byte;
 	assert_int_equal(send(bad, "\xff\xff", 2, 0), 2);
 	assert_true(recv(bad, &byte, 1, 0) <= 0); /* closed */
-	message m = with_key(ADD1, "init/");
+	struct message m = with_key(ADD1, "init/");
 	put_number(&m, 1);
 	for (int i = 1; i <= 3; i++) {
 		int64_t value = 0;

@@ -266,15 +266,15 @@ static void test_sqlite_keeps(void **state) {
 
 /* ---- random tables ---- */
 
-typedef struct draw {
+struct draw {
 	uint64_t seed, counter;
-} draw;
+};
 
-static uint64_t next(draw *d, uint64_t below) {
+static uint64_t next(struct draw *d, uint64_t below) {
 	return lk_hash64(d->seed * 1000003 + d->counter++) % below;
 }
 
-static void random_text(draw *d, char *out, size_t most) {
+static void random_text(struct draw *d, char *out, size_t most) {
 	static const char *const parts[] = {
 		"a", "B", "7", " ", ",", "\"", "'", "\n", "\r", "\t", "=", "+", "-", "@", "#", "|", "\\", "\x1b[31m",
 		"\xc3\xa9", "\xe6\xbc\xa2", "\xf0\x9f\x9a\x80", "\xff", "\xc3", "\xed\xa0\x80", "\xe2\x82", "\x7f", "null",
@@ -290,7 +290,7 @@ static void random_text(draw *d, char *out, size_t most) {
 	out[used] = '\0';
 }
 
-static double random_number(draw *d) {
+static double random_number(struct draw *d) {
 	static const double specials[] = {
 		0, -1, 1e-308, 5e-324, 1.7976931348623157e308, INFINITY, -INFINITY, 0.1, 9007199254740993.0,
 	};
@@ -305,7 +305,7 @@ static void put_hex(FILE *truth, const char *text) {
 	for (; *text; text++) fprintf(truth, "%02x", (unsigned char)*text);
 }
 
-static void random_cell(draw *d, lk_table *t, FILE *truth) {
+static void random_cell(struct draw *d, lk_table *t, FILE *truth) {
 	char text[64];
 	uint64_t kind = next(d, 4);
 	if (kind == 0) {
@@ -330,7 +330,7 @@ static void random_cell(draw *d, lk_table *t, FILE *truth) {
 }
 
 /* A table and, in `truth`, what is in it, as table_oracle.py reads it. Keys differ for SQLite, which ignores case. */
-static lk_table *random_table(draw *d, FILE *truth) {
+static lk_table *random_table(struct draw *d, FILE *truth) {
 	char keys[6][64], name[64];
 	lk_column columns[6];
 	int count = 1 + (int)next(d, 6);
@@ -382,7 +382,7 @@ static void test_python_reads(void **state) {
 		snprintf(path, sizeof path, "%s/%d.truth", scratch, i);
 		FILE *truth = fopen(path, "w");
 		assert_non_null(truth);
-		lk_table *t = random_table(&(draw){(uint64_t)i, 0}, truth);
+		lk_table *t = random_table(&(struct draw){(uint64_t)i, 0}, truth);
 		fclose(truth);
 		write_file(t, i, "csv", LK_FORMAT_CSV);
 		write_file(t, i, "json", LK_FORMAT_JSON);
@@ -458,7 +458,7 @@ static void test_own_readers(void **state) {
 		char *truth_text = NULL;
 		size_t size;
 		FILE *truth = open_memstream(&truth_text, &size);
-		lk_table *t = random_table(&(draw){(uint64_t)i + 1000, 0}, truth);
+		lk_table *t = random_table(&(struct draw){(uint64_t)i + 1000, 0}, truth);
 		fclose(truth);
 		int columns = 0; /* a blank stands before each key */
 		for (char *c = truth_text; *c != '\n'; c++) columns += *c == ' ';
@@ -472,7 +472,7 @@ static void test_own_readers(void **state) {
 static void test_random_lines(void **state) {
 	(void)state;
 	for (int i = 0; i < TABLES; i++) {
-		draw d = {(uint64_t)i + 5000, 0};
+		struct draw d = {(uint64_t)i + 5000, 0};
 		lk_table *t = lk_table_new("x", (lk_column[]){{"a", "first", false, false}, {"b", "second|x", true, false}}, 2);
 		for (uint64_t rows = next(&d, 9); rows; rows--) {
 			char text[64];

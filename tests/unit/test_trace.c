@@ -34,11 +34,11 @@ static void write_trace(const lk_timeline *t, const char *name, char path[256]) 
 
 /* ---- timelines ---- */
 
-typedef struct draw {
+struct draw {
 	uint64_t seed, counter;
-} draw;
+};
 
-static uint64_t next(draw *d, uint64_t below) {
+static uint64_t next(struct draw *d, uint64_t below) {
 	return lk_hash64(d->seed * 1000003 + d->counter++) % below;
 }
 
@@ -71,7 +71,7 @@ static void add_counter(lk_timeline *t, int rank, const char *name, int64_t time
 }
 
 /* Slices from start_ps to end_ps, side by side or apart, some with slices inside, down to no length at all. */
-static void random_slices(draw *d, lk_timeline *t, uint32_t track, int64_t start_ps, int64_t end_ps, int depth) {
+static void random_slices(struct draw *d, lk_timeline *t, uint32_t track, int64_t start_ps, int64_t end_ps, int depth) {
 	static const char *const names[] = {
 		"qkv_proj", "a \"quoted\" \\ name", "line\nbreak\x01", "\xe6\xbc\xa2\xf0\x9f\x9a\x80", "", "</script>",
 	};
@@ -94,7 +94,7 @@ static void random_slices(draw *d, lk_timeline *t, uint32_t track, int64_t start
 }
 
 static lk_timeline *random_timeline(uint64_t seed) {
-	draw d = {seed, 0};
+	struct draw d = {seed, 0};
 	lk_timeline *t = lk_timeline_new();
 	assert_non_null(t);
 	int64_t origin = next(&d, 4) ? 0 : -(int64_t)next(&d, 1000000);
@@ -158,7 +158,7 @@ static bool same_files(const char *a, const char *b) {
 }
 
 /* Slices in another order, with the flows pointing at the same ones. */
-static void shuffle(draw *d, lk_timeline *t) {
+static void shuffle(struct draw *d, lk_timeline *t) {
 	uint32_t *place = calloc(t->slices.count + 1, sizeof *place);
 	assert_non_null(place);
 	for (uint32_t i = 0; i < t->slices.count; i++) place[i] = i; /* place[new] = old */
@@ -187,7 +187,7 @@ static void test_order_does_not_matter(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < TIMELINES / 3; seed++) {
 		char before[256], after[256];
-		draw d = {seed + 77777, 0};
+		struct draw d = {seed + 77777, 0};
 		lk_timeline *t = random_timeline(seed);
 		for (size_t i = 0; i < t->slices.count; i++) t->slices.at[i].layer = (int32_t)i;
 		write_trace(t, "before.json", before);

@@ -31,7 +31,7 @@ static lk_error err;
 /* ---- captures made here ---- */
 
 /* The run that a test makes captures of. */
-typedef struct world {
+struct world {
 	int ranks, collectives;
 	bool told;             /* notes with process groups; otherwise names and streams alone */
 	double noise_ns;       /* of ends */
@@ -42,27 +42,27 @@ typedef struct world {
 	bool equal;            /* all collectives alike */
 	bool periodic;         /* steps of 10 alike */
 	uint64_t seed;
-} world;
+};
 
 enum { FAULT_NONE, FAULT_REMOVED, FAULT_SWAPPED, FAULT_RESIZED, FAULT_EXTRA };
-typedef struct fault {
+struct fault {
 	int what, rank, at;
-} fault;
+};
 
 static const int64_t START = 1700000000000000000; /* November 2023 */
 
-static double true_end(const world *w, int k) {
+static double true_end(const struct world *w, int k) {
 	/* Collectives every 100 to 500 us; of groups that only share a stream each at its own times. */
 	return 1e6 + 300e3 * k + 200e3 * lk_uniform(w->seed, 1000003ull * 7 + (uint64_t)k);
 }
 
-static lk_op_kind kind_of(const world *w, int k) {
+static lk_op_kind kind_of(const struct world *w, int k) {
 	static const lk_op_kind kinds[] = {LK_OP_ALLREDUCE, LK_OP_ALLGATHER, LK_OP_REDUCESCATTER};
 	int which = w->periodic ? k % 10 : k;
 	return w->equal ? LK_OP_ALLREDUCE : kinds[lk_hash64(w->seed + (uint64_t)which) % 3];
 }
 
-static int64_t elements_of(const world *w, int k) {
+static int64_t elements_of(const struct world *w, int k) {
 	int which = w->periodic ? k % 10 : k;
 	return w->equal ? 1024 : 256 << lk_hash64(w->seed * 3 + (uint64_t)which) % 16;
 }
@@ -73,17 +73,17 @@ static const char *kernel_name(lk_op_kind kind) {
 	     : "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 }
 
-static bool across(const world *w, int k) {
+static bool across(const struct world *w, int k) {
 	return w->group_size && k % 8 == 7;
 }
 
 /* The process groups of a rank: its neighbours, and its peers across. */
-typedef struct team {
+struct team {
 	uint32_t name, ranks;
 	int size;
-} team;
+};
 
-static team make_team(const world *w, lk_capture *c, int rank, bool peers) {
+static struct team make_team(const struct world *w, lk_capture *c, int rank, bool peers) {
 	char ranks[4096] = "[";
 	int first = 0, step = 1, n = w->ranks;
 	if (w->group_size && !peers) first = rank / w->group_size * w->group_size, n = w->group_size;
@@ -93,11 +93,11 @@ static team make_team(const world *w, lk_capture *c, int rank, bool peers) {
 		used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", i ? ", " : "", first + i * step);
 	snprintf(ranks + used, sizeof ranks - used, "]");
 	const char *name = !w->group_size ? "world" : peers ? "dp" : "tp";
-	return (team){lk_intern_id(c->names, name), lk_intern_id(c->names, ranks), n};
+	return (struct team){lk_intern_id(c->names, name), lk_intern_id(c->names, ranks), n};
 }
 
 /* `of` NULL: nothing is said of its group. */
-static void add_call(lk_capture *c, const team *of, lk_op_kind kind, int64_t start, int64_t took, uint32_t lane, int64_t elements) {
+static void add_call(lk_capture *c, const struct team *of, lk_op_kind kind, int64_t start, int64_t took, uint32_t lane, int64_t elements) {
 	uint32_t name = lk_intern_id(c->names, kernel_name(kind));
 	uint32_t event = lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = start, .dur_ns = took, .lane = lane,
 	                                               .name = name, .value = -1});
@@ -115,7 +115,7 @@ static void add_call(lk_capture *c, const team *of, lk_op_kind kind, int64_t sta
 										 .out_elements = elements};
 }
 
-static void add_collective(const world *w, lk_capture *c, int rank, const team *of, int k, int as, int64_t elements) {
+static void add_collective(const struct world *w, lk_capture *c, int rank, const struct team *of, int k, int as, int64_t elements) {
 	double end = true_end(w, k) + w->noise_ns * lk_normal(w->seed ^ 77, (uint64_t)k * 1024 + (uint64_t)rank);
 	double start = end - 20e3 - 100e3 * lk_uniform(w->seed ^ 99, (uint64_t)k * 1024 + (uint64_t)rank);
 	double slow = 1 + w->drift_ppm[rank] * 1e-6;
@@ -126,13 +126,13 @@ static void add_collective(const world *w, lk_capture *c, int rank, const team *
 	add_call(c, w->told ? of : NULL, kind, from, to - from, lane, elements);
 }
 
-static lk_capture *make_rank(const world *w, int rank, fault f) {
+static lk_capture *make_rank(const struct world *w, int rank, struct fault f) {
 	char path[64];
 	snprintf(path, sizeof path, "rank%d.json", rank);
 	lk_capture *c = lk_capture_new(path, "made here");
 	assert_non_null(c);
 	c->rank = rank, c->world = w->ranks, c->absolute = true;
-	const team teams[2] = {make_team(w, c, rank, false), make_team(w, c, rank, true)};
+	const struct team teams[2] = {make_team(w, c, rank, false), make_team(w, c, rank, true)};
 	int struck = f.rank == rank ? f.what : FAULT_NONE;
 	for (int k = w->skip_begin[rank]; k < w->collectives - w->skip_end[rank]; k++) {
 		if (struck == FAULT_REMOVED && k == f.at) continue;
@@ -147,7 +147,7 @@ static lk_capture *make_rank(const world *w, int rank, fault f) {
 	return c;
 }
 
-static lk_traces *make_run(const world *w, fault f) {
+static lk_traces *make_run(const struct world *w, struct fault f) {
 	lk_capture *captures[300];
 	for (int r = 0; r < w->ranks; r++) captures[r] = make_rank(w, r, f);
 	lk_traces *t = NULL;
@@ -155,14 +155,14 @@ static lk_traces *make_run(const world *w, fault f) {
 	return t;
 }
 
-static const fault no_fault;
+static const struct fault no_fault;
 
-static void random_offsets(world *w, double deviation) {
+static void random_offsets(struct world *w, double deviation) {
 	for (int r = 0; r < w->ranks; r++) w->offset_ns[r] = deviation * lk_normal(w->seed, 5000 + (uint64_t)r);
 }
 
 /* Common time must be the true time plus one constant: the true time of a collective is the oracle. */
-static double clock_error(const world *w, const lk_traces *t) {
+static double clock_error(const struct world *w, const lk_traces *t) {
 	double worst = 0;
 	for (uint32_t c = 0; c < t->count; c++)
 		for (int i = 0; i <= 4; i++) {
@@ -202,7 +202,7 @@ static void check_whole(const lk_traces *t) {
 static void test_offsets(void **state) {
 	(void)state;
 	for (int told = 0; told < 2; told++) {
-		world w = {.ranks = 8, .collectives = 200, .told = told, .noise_ns = 2e3, .seed = 5};
+		struct world w = {.ranks = 8, .collectives = 200, .told = told, .noise_ns = 2e3, .seed = 5};
 		random_offsets(&w, 3e9);
 		lk_traces *t = make_run(&w, no_fault);
 		print_problems(t);
@@ -222,7 +222,7 @@ static void test_offsets(void **state) {
 static void test_late_and_early(void **state) {
 	(void)state;
 	for (int variant = 0; variant < 3; variant++) {
-		world w = {.ranks = 6, .collectives = 120, .told = true, .noise_ns = 1e3, .seed = 11 + (uint64_t)variant,
+		struct world w = {.ranks = 6, .collectives = 120, .told = true, .noise_ns = 1e3, .seed = 11 + (uint64_t)variant,
 			.periodic = variant == 1, .equal = variant == 2};
 		random_offsets(&w, 1e8);
 		w.skip_begin[1] = 10, w.skip_begin[2] = 23, w.skip_end[2] = 4, w.skip_end[3] = 30, w.skip_begin[5] = 60;
@@ -265,13 +265,13 @@ static void test_regular(void **state) {
  * program's first on, it is not taken for that, whichever ends first. */
 static void test_from_the_first(void **state) {
 	(void)state;
-	const world w = {.ranks = 2, .told = true};
+	const struct world w = {.ranks = 2, .told = true};
 	for (int whole = 0; whole < 2; whole++) {
 		lk_capture *captures[2];
 		for (int r = 0; r < 2; r++) {
 			lk_capture *c = captures[r] = lk_capture_new("x", "made here");
 			c->rank = r, c->absolute = true, c->whole = whole;
-			team all = make_team(&w, c, r, false);
+			struct team all = make_team(&w, c, r, false);
 			uint32_t lane = lk_capture_lane(c, true, r, 20);
 			for (int k = 0; k < 60 - 2 * r; k++) {
 				double late = 2e6 * lk_uniform(31, (uint64_t)(k + 5 * r));
@@ -291,7 +291,7 @@ static void test_from_the_first(void **state) {
 /* Whole groups overlap: neighbours often, across seldom. Clocks of all must still agree. */
 static void test_many_groups(void **state) {
 	(void)state;
-	world w = {.ranks = 64, .collectives = 160, .told = true, .noise_ns = 2e3, .group_size = 8, .seed = 3};
+	struct world w = {.ranks = 64, .collectives = 160, .told = true, .noise_ns = 2e3, .group_size = 8, .seed = 3};
 	random_offsets(&w, 5e6);
 	lk_traces *t = make_run(&w, no_fault);
 	print_problems(t);
@@ -308,7 +308,7 @@ static void test_many_groups(void **state) {
 static void test_guessed_groups(void **state) {
 	(void)state;
 	lk_capture *captures[8];
-	world one = {.ranks = 8, .collectives = 100, .noise_ns = 2e3, .equal = true, .seed = 21}, two = one;
+	struct world one = {.ranks = 8, .collectives = 100, .noise_ns = 2e3, .equal = true, .seed = 21}, two = one;
 	two.seed = 22;
 	for (int r = 0; r < 8; r++) captures[r] = make_rank(r < 4 ? &one : &two, r, no_fault);
 	lk_traces *t = NULL;
@@ -330,7 +330,7 @@ static void test_drift(void **state) {
 	(void)state;
 	for (int ranks = 2; ranks <= 8; ranks += 3) {
 		/* 600 collectives over 0.2 s: 300 ppm are 60 us. */
-		world w = {.ranks = ranks, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 31};
+		struct world w = {.ranks = ranks, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 31};
 		random_offsets(&w, 1e6);
 		w.drift_ppm[1] = 300;
 		lk_traces *t = make_run(&w, no_fault);
@@ -343,14 +343,14 @@ static void test_drift(void **state) {
 		lk_traces_free(t);
 	}
 	/* Over several groups: drift is joined as shifts are. */
-	world many = {.ranks = 16, .collectives = 800, .told = true, .noise_ns = 2e3, .group_size = 4, .seed = 33};
+	struct world many = {.ranks = 16, .collectives = 800, .told = true, .noise_ns = 2e3, .group_size = 4, .seed = 33};
 	random_offsets(&many, 1e6);
 	many.drift_ppm[6] = -200;
 	lk_traces *m = make_run(&many, no_fault);
 	for (int r = 0; r < 16; r++) assert_true(fabs(m->drift_ppm[r] - (r == 6 ? 200 : 0)) < 15);
 	assert_true(clock_error(&many, m) < 4e3);
 	lk_traces_free(m);
-	world still = {.ranks = 8, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 32};
+	struct world still = {.ranks = 8, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 32};
 	lk_traces *t = make_run(&still, no_fault);
 	for (int r = 0; r < 8; r++) assert_true(t->drift_ppm[r] == 0);
 	lk_traces_free(t);
@@ -359,7 +359,7 @@ static void test_drift(void **state) {
 /* A tenth of the ends of one rank are far off: medians do not care. */
 static void test_outliers(void **state) {
 	(void)state;
-	world w = {.ranks = 5, .collectives = 100, .told = true, .noise_ns = 1e3, .seed = 41};
+	struct world w = {.ranks = 5, .collectives = 100, .told = true, .noise_ns = 1e3, .seed = 41};
 	random_offsets(&w, 1e7);
 	lk_capture *captures[5];
 	for (int r = 0; r < 5; r++) captures[r] = make_rank(&w, r, no_fault);
@@ -373,7 +373,7 @@ static void test_outliers(void **state) {
 
 static void test_one_anchor(void **state) {
 	(void)state;
-	world w = {.ranks = 2, .collectives = 1, .told = true, .seed = 51, .offset_ns = {0, 4e6}};
+	struct world w = {.ranks = 2, .collectives = 1, .told = true, .seed = 51, .offset_ns = {0, 4e6}};
 	lk_traces *t = make_run(&w, no_fault);
 	assert_int_equal(t->anchors, 0);
 	assert_int_equal(t->shift_ns[1], t->capture[1]->origin_ns - t->capture[0]->origin_ns);
@@ -391,7 +391,7 @@ static void test_one_anchor(void **state) {
 
 /* Rank 0 sends to 1, 1 to 2; a message ends 3 us later where it is received. */
 static lk_traces *make_pipeline(bool peers, int lost) {
-	static const world w = {.seed = 111};
+	static const struct world w = {.seed = 111};
 	lk_capture *captures[3];
 	for (int r = 0; r < 3; r++) {
 		lk_capture *c = captures[r] = lk_capture_new("x", "made here");
@@ -458,7 +458,7 @@ static void test_messages(void **state) {
 
 /* ---- faults are named ---- */
 
-static void expect_problem(const world *w, fault f, const char *part, size_t most) {
+static void expect_problem(const struct world *w, struct fault f, const char *part, size_t most) {
 	lk_traces *t = make_run(w, f);
 	check_whole(t);
 	bool named = false;
@@ -473,28 +473,28 @@ static void expect_problem(const world *w, fault f, const char *part, size_t mos
 static void test_faults(void **state) {
 	(void)state;
 	for (int rank = 0; rank < 4; rank++) {
-		world w = {.ranks = 4, .collectives = 80, .told = true, .noise_ns = 1e3, .seed = 61};
+		struct world w = {.ranks = 4, .collectives = 80, .told = true, .noise_ns = 1e3, .seed = 61};
 		random_offsets(&w, 1e9);
 		int at = 40;
 		while (kind_of(&w, at) == kind_of(&w, at + 1)) at++;
 		char part[100];
 		snprintf(part, sizeof part, "group world, number %d: %s of %lld bytes is missing on rank %d", at,
 			lk_op_kind_name(kind_of(&w, at)), (long long)elements_of(&w, at) * 4, rank);
-		expect_problem(&w, (fault){FAULT_REMOVED, rank, at}, part, 1);
+		expect_problem(&w, (struct fault){FAULT_REMOVED, rank, at}, part, 1);
 		snprintf(part, sizeof part, "number %d: rank %d has %s of %lld bytes where", at, rank,
 			lk_op_kind_name(kind_of(&w, at + 1)), (long long)elements_of(&w, at + 1) * 4);
-		expect_problem(&w, (fault){FAULT_SWAPPED, rank, at}, part, 2);
+		expect_problem(&w, (struct fault){FAULT_SWAPPED, rank, at}, part, 2);
 		snprintf(part, sizeof part, "number %d: rank %d has %s of %lld bytes where", at, rank,
 				 lk_op_kind_name(kind_of(&w, at)), (long long)(elements_of(&w, at) + 17) * 4);
-		expect_problem(&w, (fault){FAULT_RESIZED, rank, at}, part, 1);
+		expect_problem(&w, (struct fault){FAULT_RESIZED, rank, at}, part, 1);
 		snprintf(part, sizeof part, "before number %d", at + 1);
-		expect_problem(&w, (fault){FAULT_EXTRA, rank, at}, part, 1);
+		expect_problem(&w, (struct fault){FAULT_EXTRA, rank, at}, part, 1);
 	}
 }
 
 static void test_absent_rank(void **state) {
 	(void)state;
-	world w = {.ranks = 3, .collectives = 20, .told = true, .seed = 71};
+	struct world w = {.ranks = 3, .collectives = 20, .told = true, .seed = 71};
 	w.skip_begin[2] = 20;
 	lk_capture *captures[3];
 	for (int r = 0; r < 3; r++) captures[r] = make_rank(&w, r, no_fault);
@@ -509,11 +509,11 @@ static void test_absent_rank(void **state) {
 
 static void test_large(void **state) {
 	(void)state;
-	static world w = {.ranks = 256, .collectives = 2000, .told = true, .noise_ns = 2e3, .seed = 91};
+	static struct world w = {.ranks = 256, .collectives = 2000, .told = true, .noise_ns = 2e3, .seed = 91};
 	random_offsets(&w, 1e7);
 	w.skip_begin[7] = 100, w.skip_end[9] = 300;
 	static lk_capture *captures[256];
-	for (int r = 0; r < 256; r++) captures[r] = make_rank(&w, r, (fault){FAULT_REMOVED, 200, 1000});
+	for (int r = 0; r < 256; r++) captures[r] = make_rank(&w, r, (struct fault){FAULT_REMOVED, 200, 1000});
 	lk_traces *t = NULL;
 	clock_t began = clock();
 	assert_ok(lk_traces_make(captures, 256, &t, &err));
@@ -570,7 +570,7 @@ static void test_noise(void **state) {
 	(void)state;
 	lk_capture *captures[4];
 	for (int r = 0; r < 4; r++) {
-		world w = {.ranks = 4, .collectives = 20000, .told = true, .seed = 100 + (uint64_t)r};
+		struct world w = {.ranks = 4, .collectives = 20000, .told = true, .seed = 100 + (uint64_t)r};
 		captures[r] = make_rank(&w, r, no_fault);
 	}
 	lk_traces *t = NULL;
@@ -582,7 +582,7 @@ static void test_noise(void **state) {
 
 static void test_single(void **state) {
 	(void)state;
-	world w = {.ranks = 1, .collectives = 10, .told = true, .seed = 1};
+	struct world w = {.ranks = 1, .collectives = 10, .told = true, .seed = 1};
 	lk_traces *t = make_run(&w, no_fault);
 	assert_int_equal(t->matches.count, 10);
 	assert_int_equal(t->anchors, 0);

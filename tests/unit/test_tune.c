@@ -24,7 +24,7 @@
 #define ONE_NODE "8 h100-sxm"
 #define TWO_NODES "2 node * 8 h100-sxm nvlink4, nic 8*400g"
 
-typedef struct tuned {
+struct tuned {
 	lc_file *file;
 	lc_program *p, *best;   /* best: rewritten by the fastest schedule */
 	lc_steps *steps;
@@ -33,10 +33,10 @@ typedef struct tuned {
 	lk_cluster cluster;
 	lk_search_options options;
 	lk_search search;
-} tuned;
+};
 
-static tuned *tune(const char *path, const char *cluster, const char *sizes, int programs) {
-	tuned *t = calloc(1, sizeof *t);
+static struct tuned *tune(const char *path, const char *cluster, const char *sizes, int programs) {
+	struct tuned *t = calloc(1, sizeof *t);
 	char *text;
 	size_t size;
 	OK(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, err));
@@ -52,7 +52,7 @@ static tuned *tune(const char *path, const char *cluster, const char *sizes, int
 	return t;
 }
 
-static void drop(tuned *t) {
+static void drop(struct tuned *t) {
 	lc_steps_free(t->steps);
 	lc_program_free(t->best);
 	lk_search_free(&t->search);
@@ -62,7 +62,7 @@ static void drop(tuned *t) {
 	free(t);
 }
 
-static void miss(const tuned *t, const char *what) {
+static void miss(const struct tuned *t, const char *what) {
 	lk_tuned answer = {.p = t->p, .sizes = &t->sizes, .cluster = &t->cluster, .search = &t->search, .top = 5};
 	lk_tuned_text(&answer, stderr);
 	lc_steps_print(t->steps, stderr);
@@ -93,7 +93,7 @@ static int states_sliced(const lc_program *p) {
 /* Reduce-scatter, epilogue and all-gather in one pass, overlapped with the product. */
 static void test_output_projection(void **state) {
 	(void)state;
-	tuned *t = tune("examples/lang/tp_out.lk", ONE_NODE, "tp=8,B=8,S=1024,H=12288", 0);
+	struct tuned *t = tune("examples/lang/tp_out.lk", ONE_NODE, "tp=8,B=8,S=1024,H=12288", 0);
 	const lc_step *whole = step_of(t->steps->at, t->steps->count, LC_STEP_OVERLAP);
 	if (!whole || !step_of(whole->parts, whole->part_count, LC_STEP_CONTRACT)) miss(t, "the product is not overlapped");
 	const lc_step *ring = step_of(whole->parts, whole->part_count, LC_STEP_RING);
@@ -107,7 +107,7 @@ static void test_output_projection(void **state) {
 /* One pass between the halves of the all-reduce, on sliced states; the format that is gathered is the small one. */
 static void test_adam(void **state) {
 	(void)state;
-	tuned *t = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=100000000", 0);
+	struct tuned *t = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=100000000", 0);
 	if (t->steps->count != 1 || t->steps->at[0].kind != LC_STEP_RING) miss(t, "it is not one pass");
 	const lc_step *ring = &t->steps->at[0];
 	assert_true(ring->scatter >= 0);
@@ -122,7 +122,7 @@ static void test_adam(void **state) {
 /* Two passes around the sums of the norms: scatter, moments and partial norms; then the weights' update. */
 static void test_lamb(void **state) {
 	(void)state;
-	tuned *t = tune("examples/lang/lamb.lk", ONE_NODE, "dp=8,N=1000000:20000000:30000:5000000", 0);
+	struct tuned *t = tune("examples/lang/lamb.lk", ONE_NODE, "dp=8,N=1000000:20000000:30000:5000000", 0);
 	const lc_step *first = step_of(t->steps->at, t->steps->count, LC_STEP_RING);
 	if (!first || first->scatter < 0) miss(t, "the first pass is not joined with the scatter");
 	assert_int_equal(count_op(t->best, &first->values, LC_RED_SUM), 2);
@@ -142,7 +142,7 @@ static void test_lamb(void **state) {
 /* Slices are sent, and gathered on the other side: a 1/T of the bytes between the groups. */
 static void test_hand_over(void **state) {
 	(void)state;
-	tuned *t = tune("examples/lang/pp_edge.lk", TWO_NODES, "pp=2,tp=8,B=8,S=1024,H=12288", 0);
+	struct tuned *t = tune("examples/lang/pp_edge.lk", TWO_NODES, "pp=2,tp=8,B=8,S=1024,H=12288", 0);
 	bool sent = false, gathered = false;
 	for (size_t v = 0; v < t->best->nodes.count; v++) {
 		const lc_node *n = &t->best->nodes.at[v];
@@ -158,7 +158,7 @@ static void test_hand_over(void **state) {
 /* Experts in turn, so that no weight is read twice: exchange of some beside the products of others, there and back. */
 static void test_experts(void **state) {
 	(void)state;
-	tuned *t = tune("examples/lang/moe.lk", ONE_NODE, "ep=8,E=64,C=512,H=4096,F=2048", 0);
+	struct tuned *t = tune("examples/lang/moe.lk", ONE_NODE, "ep=8,E=64,C=512,H=4096,F=2048", 0);
 	const lc_step *whole = step_of(t->steps->at, t->steps->count, LC_STEP_OVERLAP);
 	if (!whole || whole->part_count < 4) miss(t, "exchanges and products do not overlap");
 	for (int i = 0; i < whole->values.count; i++) assert_int_equal(t->steps->cut[whole->values.at[i]], 0);
@@ -185,7 +185,7 @@ static const struct {
 static void test_no_author_is_faster(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-		tuned *t = tune(examples[i].path, examples[i].cluster, examples[i].sizes, 0);
+		struct tuned *t = tune(examples[i].path, examples[i].cluster, examples[i].sizes, 0);
 		assert_false(t->search.capped);
 		assert_true(t->search.found.at[0].time.seconds <= t->search.plain.time.seconds);
 		for (size_t k = 1; k < t->search.found.count; k++)
@@ -203,7 +203,7 @@ static void test_no_author_is_faster(void **state) {
 static void test_reads_back(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-		tuned *t = tune(examples[i].path, examples[i].cluster, examples[i].sizes, 100);
+		struct tuned *t = tune(examples[i].path, examples[i].cluster, examples[i].sizes, 100);
 		for (size_t k = 0; k < t->search.found.count && k < 20; k++) {
 			const lk_found *f = &t->search.found.at[k];
 			lc_file *file = NULL;
@@ -220,8 +220,8 @@ static void test_reads_back(void **state) {
 
 static void test_same_again_and_capped(void **state) {
 	(void)state;
-	tuned *a = tune(examples[1].path, examples[1].cluster, examples[1].sizes, 40);
-	tuned *b = tune(examples[1].path, examples[1].cluster, examples[1].sizes, 40);
+	struct tuned *a = tune(examples[1].path, examples[1].cluster, examples[1].sizes, 40);
+	struct tuned *b = tune(examples[1].path, examples[1].cluster, examples[1].sizes, 40);
 	assert_true(a->search.capped);
 	assert_int_equal(a->search.looked, 40);
 	assert_int_equal(a->search.found.count, b->search.found.count);
@@ -285,7 +285,7 @@ static void test_hostile_schedules(void **state) {
 	(void)state;
 	static const char *const texts[] = {"split", "slice nothing", "} program q(mesh a) { in x : f32 out x", "slice w } schedule b { slice m",
 	                                    "fuse F={gr,w}", "((((", "split gr -> (a,b); split gr -> (c,d)"};
-	tuned *t = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=1000", 1);
+	struct tuned *t = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=1000", 1);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		lc_file *file = NULL;
 		const lc_schedule *s;

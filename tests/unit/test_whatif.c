@@ -15,31 +15,31 @@
 #include "model/build/build.h"
 #include "scratch.h"
 
-typedef struct lk_fixture {
+struct lk_fixture {
 	lk_arena arena;
 	lk_job job;
 	lk_whatif_site site;
 	lk_step step;
 	lk_whatif_base *base;
 	lk_error err;
-} lk_fixture;
+};
 
 static void ok(lk_status status, const lk_error *err) {
 	char text[1000];
 	if (status != LK_OK) fail_msg("%s", lk_error_text(err, text, sizeof text));
 }
 
-typedef struct shape {
+struct shape {
 	const char *gpu;
 	int gpus, tp, pp, gbs, mbs;
 	lk_sharding sharding;
 	lk_dtype dtype;
-} shape;
+};
 
-static const shape usual = {"h100-sxm", 16, 2, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16};
+static const struct shape usual = {"h100-sxm", 16, 2, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16};
 
 /* A job predicted the usual way: the other way to every answer. */
-static void predict(lk_fixture *f, const shape *s) {
+static void predict(struct lk_fixture *f, const struct shape *s) {
 	memset(f, 0, sizeof *f);
 	f->job.model = (lk_model){
 		.name = "test",
@@ -73,19 +73,19 @@ static void predict(lk_fixture *f, const shape *s) {
 	f->site.stack = f->job.profile;
 }
 
-static void begin(lk_fixture *f, const shape *s) {
+static void begin(struct lk_fixture *f, const struct shape *s) {
 	predict(f, s);
 	ok(lk_whatif_begin(f->step.graph, &f->site, &f->base, &f->err), &f->err);
 }
 
-static void end(lk_fixture *f) {
+static void end(struct lk_fixture *f) {
 	lk_whatif_end(f->base);
 	lk_step_free(&f->step);
 	lk_arena_free(&f->arena);
 }
 
 /* Picoseconds of a step with the sets, separated by blanks. */
-static int64_t with(lk_fixture *f, const char *texts) {
+static int64_t with(struct lk_fixture *f, const char *texts) {
 	lk_whatif_sets sets = {0};
 	lk_whatif_outcome outcome;
 	char *copy = lk_arena_strdup(&f->arena, texts), *item;
@@ -98,7 +98,7 @@ static int64_t with(lk_fixture *f, const char *texts) {
 	return ps;
 }
 
-static void refused(lk_fixture *f, const char *text, const char *why) {
+static void refused(struct lk_fixture *f, const char *text, const char *why) {
 	lk_whatif_sets sets = {0};
 	lk_whatif_outcome outcome = {0};
 	lk_error err = {0};
@@ -112,7 +112,7 @@ static void refused(lk_fixture *f, const char *text, const char *why) {
 }
 
 /* As if the graph were of a trace: every operation measured at so many times what the model says. */
-static void measure(lk_fixture *f, double times) {
+static void measure(struct lk_fixture *f, double times) {
 	lk_graph *graph = f->step.graph;
 	for (uint32_t i = 0; i < graph->ops.count; i++)
 		graph->ops.measured_ps[i] = (int64_t)((double)lk_costs_get(&f->step.costs, 0, i)->duration_ps * times);
@@ -122,11 +122,11 @@ static void measure(lk_fixture *f, double times) {
 
 static void the_base_is_the_prediction(void **state) {
 	(void)state;
-	const shape shapes[] = {usual,
+	const struct shape shapes[] = {usual,
 							{"h100-sxm", 8, 2, 2, 32, 1, LK_SHARD_NONE, LK_BF16},
 							{"a100-sxm-80", 8, 1, 1, 16, 2, LK_SHARD_ZERO3, LK_BF16}};
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-		lk_fixture f;
+		struct lk_fixture f;
 		begin(&f, &shapes[i]);
 		assert_int_equal(with(&f, ""), f.step.sim.step_ps);
 		end(&f);
@@ -136,7 +136,7 @@ static void the_base_is_the_prediction(void **state) {
 static void nothing_changes_nothing(void **state) {
 	(void)state;
 	for (int measured = 0; measured < 2; measured++) {
-		lk_fixture f;
+		struct lk_fixture f;
 		predict(&f, &usual);
 		if (measured) measure(&f, 1.37);
 		ok(lk_whatif_begin(f.step.graph, &f.site, &f.base, &f.err), &f.err);
@@ -156,8 +156,8 @@ static void nothing_changes_nothing(void **state) {
 
 /* ---- two ways to the same answer ---- */
 
-static void agrees(const char *sets, const shape *from, const shape *to, double tolerance) {
-	lk_fixture a, b;
+static void agrees(const char *sets, const struct shape *from, const struct shape *to, double tolerance) {
+	struct lk_fixture a, b;
 	begin(&a, from);
 	predict(&b, to);
 	double got = (double)with(&a, sets), wanted = (double)b.step.sim.step_ps;
@@ -172,7 +172,7 @@ static void other_gpus_as_predicted(void **state) {
 	const char *const gpus[] = {"b200", "a100-sxm-80", "h200", "l40s", "mi300x"};
 	for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
 		char set[64];
-		shape to = usual;
+		struct shape to = usual;
 		to.gpu = gpus[i];
 		snprintf(set, sizeof set, "gpu=%s", gpus[i]);
 		agrees(set, &usual, &to, 1e-12);
@@ -181,7 +181,7 @@ static void other_gpus_as_predicted(void **state) {
 
 static void other_clusters_as_predicted(void **state) {
 	(void)state;
-	lk_fixture a, b;
+	struct lk_fixture a, b;
 	begin(&a, &usual);
 	predict(&b, &usual);
 	ok(lk_cluster_parse(&b.arena, "4 node * 4 a100-sxm-80 nvlink3, nic 4*200g", &b.site.cluster, &b.err), &b.err);
@@ -205,21 +205,21 @@ static void more_ranks_as_predicted(void **state) {
 	const lk_sharding sharding[] = {LK_SHARD_NONE, LK_SHARD_ZERO1, LK_SHARD_ZERO3};
 	for (int i = 0; i < 3; i++)
 		for (int pp = 1; pp <= 2; pp++) {
-			shape from = {"h100-sxm", 16, 2, pp, 32, 1, sharding[i], LK_BF16}, to = from;
+			struct shape from = {"h100-sxm", 16, 2, pp, 32, 1, sharding[i], LK_BF16}, to = from;
 			if (pp > 1 && sharding[i] == LK_SHARD_ZERO3) continue;
 			to.gpus *= 4, to.gbs *= 4;
 			agrees("gpus=64", &from, &to, 1e-12);
 			to.gpus = 8, to.gbs = 16;
 			agrees("gpus=8", &from, &to, 1e-12);
 		}
-	const shape part = {"h100-sxm", 4, 1, 1, 8, 1, LK_SHARD_NONE, LK_BF16},
+	const struct shape part = {"h100-sxm", 4, 1, 1, 8, 1, LK_SHARD_NONE, LK_BF16},
 				whole = {"h100-sxm", 32, 1, 1, 64, 1, LK_SHARD_NONE, LK_BF16};
 	agrees("scale=8", &part, &whole, 1e-12); /* part of a node grows to usual nodes */
 }
 
 static void larger_batches_as_predicted(void **state) {
 	(void)state;
-	shape to = usual;
+	struct shape to = usual;
 	to.mbs = 2, to.gbs *= 2;
 	agrees("batch=2x", &usual, &to, 1e-9);
 }
@@ -227,7 +227,7 @@ static void larger_batches_as_predicted(void **state) {
 /* Conversions are placed by a rule, so this one is close and not equal. */
 static void other_formats_as_predicted(void **state) {
 	(void)state;
-	shape to = usual;
+	struct shape to = usual;
 	to.dtype = LK_FP8;
 	agrees("dtype=fp8", &usual, &to, .03);
 	to.dtype = LK_FP16;
@@ -238,7 +238,7 @@ static void other_formats_as_predicted(void **state) {
 
 static void order_does_not_matter(void **state) {
 	(void)state;
-	lk_fixture f;
+	struct lk_fixture f;
 	const char *const sets[] = {"gpus=32",      "nic=2x",        "gpu=h200",  "dtype=fp8",   "batch=2x",
 								"op:gemm=0.9x", "op:mlp_*=0.5x", "host=0.5x", "bucket=300MB"};
 	enum { COUNT = sizeof sets / sizeof *sets };
@@ -264,9 +264,9 @@ static void order_does_not_matter(void **state) {
 
 static void faster_is_never_slower(void **state) {
 	(void)state;
-	const shape shapes[] = {usual, {"h100-sxm", 32, 1, 2, 64, 1, LK_SHARD_NONE, LK_BF16}};
+	const struct shape shapes[] = {usual, {"h100-sxm", 32, 1, 2, 64, 1, LK_SHARD_NONE, LK_BF16}};
 	for (size_t i = 0; i < 2; i++) {
-		lk_fixture f;
+		struct lk_fixture f;
 		predict(&f, &shapes[i]);
 		f.site.no_contention = true;
 		ok(lk_whatif_begin(f.step.graph, &f.site, &f.base, &f.err), &f.err);
@@ -298,7 +298,7 @@ static void faster_is_never_slower(void **state) {
  * time the models alone know here. */
 static void measured_times_scale_by_the_models(void **state) {
 	(void)state;
-	lk_fixture plain, measured;
+	struct lk_fixture plain, measured;
 	predict(&plain, &usual);
 	predict(&measured, &usual);
 	measure(&measured, 1.25);
@@ -319,7 +319,7 @@ static void measured_times_scale_by_the_models(void **state) {
  * as a product of 256^3 is not one of 64 x 4096 x 4096. */
 static void unknown_shapes_have_stand_ins(void **state) {
 	(void)state;
-	lk_fixture known, unknown;
+	struct lk_fixture known, unknown;
 	predict(&known, &usual);
 	predict(&unknown, &usual);
 	measure(&known, 1);
@@ -345,7 +345,7 @@ static void unknown_shapes_have_stand_ins(void **state) {
 
 /* ---- uncertainty ---- */
 
-static double uncertainty(lk_fixture *f, const char *text) {
+static double uncertainty(struct lk_fixture *f, const char *text) {
 	lk_whatif_sets sets = {0};
 	lk_whatif_outcome outcome;
 	ok(lk_whatif_parse(&f->arena, text, &sets, &f->err), &f->err);
@@ -358,7 +358,7 @@ static double uncertainty(lk_fixture *f, const char *text) {
 
 static void uncertainty_grows_with_distance(void **state) {
 	(void)state;
-	lk_fixture f;
+	struct lk_fixture f;
 	predict(&f, &usual);
 	measure(&f, 1);
 	ok(lk_whatif_begin(f.step.graph, &f.site, &f.base, &f.err), &f.err);
@@ -423,7 +423,7 @@ static void slips_are_named(void **state) {
 		{"fused-optimizer=off", "only on"},
 		{"nic:x=2x", "nic=2x"}, {"gpu=v100-sxm-32", "has no bf16"}, {"dtype=nvfp4", "has no nvfp4"},
 	};
-	lk_fixture f;
+	struct lk_fixture f;
 	begin(&f, &usual);
 	for (size_t i = 0; i < sizeof slips / sizeof *slips; i++) refused(&f, slips[i][0], slips[i][1]);
 	end(&f);
@@ -445,7 +445,7 @@ static void lists_are_values_to_try(void **state) {
 
 static void remedies_have_a_worth(void **state) {
 	(void)state;
-	lk_fixture f;
+	struct lk_fixture f;
 	double seconds = 0;
 	begin(&f, &usual);
 	ok(lk_whatif_worth(f.base, "op:gemm=0.5x", &seconds, &f.err), &f.err);
@@ -460,7 +460,7 @@ static void remedies_have_a_worth(void **state) {
 
 static void combinations_are_columns(void **state) {
 	(void)state;
-	lk_fixture f;
+	struct lk_fixture f;
 	lk_whatif *answer;
 	char path[64];
 	new_file(path, ".json");

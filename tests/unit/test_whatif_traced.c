@@ -16,11 +16,11 @@ enum { CPU, GPU, NET };
 enum { LAYERS = 4, RANKS = 2 };
 
 /* Times in microseconds. */
-typedef struct times {
+struct times {
 	double launch, product, reduce, load;
 	bool late;      /* reductions behind the backward pass */
 	bool shapeless; /* the trace says no shapes */
-} times;
+};
 
 static void ok(lk_status status, const lk_error *err) {
 	char text[1000];
@@ -36,14 +36,14 @@ static uint32_t host(lk_graph *graph, const char *name, double t, unsigned phase
 	return lk_graph_add(graph, &op);
 }
 
-static uint32_t device(lk_graph *graph, lk_op op, const times *t, uint32_t a, uint32_t b) {
+static uint32_t device(lk_graph *graph, lk_op op, const struct times *t, uint32_t a, uint32_t b) {
 	uint32_t deps[2] = {a, b};
 	op.deps = deps, op.dep_count = b == UINT32_MAX ? 1 : 2;
 	if (t->shapeless) op.m = op.n = op.k = op.batch = op.bytes = op.flops = 0;
 	return lk_graph_add(graph, &op);
 }
 
-static lk_op product(const times *t, unsigned phase) {
+static lk_op product(const struct times *t, unsigned phase) {
 	return (lk_op){.kind = LK_OP_GEMM,
 				   .stream = GPU,
 				   .phase = (uint8_t)phase,
@@ -58,7 +58,7 @@ static lk_op product(const times *t, unsigned phase) {
 				   .measured_ps = us(t->product)};
 }
 
-static void reduce(lk_graph *graph, const times *t, uint32_t gradient) {
+static void reduce(lk_graph *graph, const struct times *t, uint32_t gradient) {
 	uint32_t from = host(graph, "cudaLaunchKernelExC", t->launch, LK_PHASE_BACKWARD);
 	lk_op op = {.kind = LK_OP_ALLREDUCE,
 				.stream = NET,
@@ -70,7 +70,7 @@ static void reduce(lk_graph *graph, const times *t, uint32_t gradient) {
 	device(graph, op, t, from, gradient);
 }
 
-static void one_rank(lk_graph *graph, const times *t) {
+static void one_rank(lk_graph *graph, const struct times *t) {
 	uint32_t gradient[LAYERS];
 	host(graph, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", t->load, LK_PHASE_OTHER);
 	for (int l = 0; l < LAYERS; l++)
@@ -100,7 +100,7 @@ static void one_rank(lk_graph *graph, const times *t) {
 	lk_graph_add(graph, &sync);
 }
 
-static lk_graph *captured(const times *t) {
+static lk_graph *captured(const struct times *t) {
 	lk_graph *graph = lk_graph_new();
 	lk_error err = {0};
 	uint32_t id;
@@ -124,29 +124,29 @@ static lk_graph *captured(const times *t) {
 	return graph;
 }
 
-typedef struct lk_fixture {
+struct lk_fixture {
 	lk_arena arena;
 	lk_whatif_site site;
 	lk_whatif_base *base;
 	lk_graph *graph;
 	lk_error err;
-} lk_fixture;
+};
 
-static void begin(lk_fixture *f, const times *t) {
+static void begin(struct lk_fixture *f, const struct times *t) {
 	memset(f, 0, sizeof *f);
 	ok(lk_cluster_simple(&f->arena, lk_device_find("a100-sxm-80"), 8, 0, 0, &f->site.cluster, &f->err), &f->err);
 	f->graph = captured(t);
 	ok(lk_whatif_begin(f->graph, &f->site, &f->base, &f->err), &f->err);
 }
 
-static void end(lk_fixture *f) {
+static void end(struct lk_fixture *f) {
 	lk_whatif_end(f->base);
 	lk_graph_free(f->graph);
 	lk_arena_free(&f->arena);
 }
 
 /* Microseconds of a step with the sets, separated by blanks. */
-static double with(lk_fixture *f, const char *texts) {
+static double with(struct lk_fixture *f, const char *texts) {
 	lk_whatif_sets sets = {0};
 	lk_whatif_outcome outcome;
 	char *copy = lk_arena_strdup(&f->arena, texts), *item;
@@ -167,8 +167,8 @@ static void about(double got, double wanted) {
 /* First launch, eight products, the last reduction, the optimizer: 5 + 8 * 100 + 80 + 50. */
 static void the_base_is_replayed(void **state) {
 	(void)state;
-	lk_fixture f;
-	begin(&f, &(times){5, 100, 80, 0, false, false});
+	struct lk_fixture f;
+	begin(&f, &(struct times){5, 100, 80, 0, false, false});
 	about(with(&f, ""), 935);
 	end(&f);
 }
@@ -176,8 +176,8 @@ static void the_base_is_replayed(void **state) {
 static void nothing_changes_nothing(void **state) {
 	(void)state;
 	for (int shapeless = 0; shapeless < 2; shapeless++) {
-		lk_fixture f;
-		begin(&f, &(times){5, 100, 80, 30, false, shapeless});
+		struct lk_fixture f;
+		begin(&f, &(struct times){5, 100, 80, 30, false, shapeless});
 		static const char *const none[] = {
 			"gpu=a100-sxm-80", "scale=1",  "nic=1x",          "dtype=bf16",         "batch=1x", "bucket=25MB",
 			"host=1x",         "launch=1", "data-loading=1x", "fused-optimizer=on", "op:*=1x"};
@@ -189,8 +189,8 @@ static void nothing_changes_nothing(void **state) {
 
 static void factors_are_taken_at_their_word(void **state) {
 	(void)state;
-	lk_fixture f;
-	begin(&f, &(times){5, 100, 80, 30, false, false});
+	struct lk_fixture f;
+	begin(&f, &(struct times){5, 100, 80, 30, false, false});
 	about(with(&f, "op:gemm=0.5x"),
 		  30 + 5 + 8 * 50 + 4 * 80 - 3 * 50 + 50); /* reductions are the longer now: from the first gradient on */
 	about(with(&f, "op:adam=2x"), 965 + 50);
@@ -205,8 +205,8 @@ static void factors_are_taken_at_their_word(void **state) {
 /* A slow host: launches of 150 us each hold everything up; CUDA graphs take nearly all of that away. */
 static void graphs_free_the_host(void **state) {
 	(void)state;
-	lk_fixture f;
-	begin(&f, &(times){150, 100, 80, 0, false, false});
+	struct lk_fixture f;
+	begin(&f, &(struct times){150, 100, 80, 0, false, false});
 	assert_true(with(&f, "") > 12 * 150);
 	assert_true(with(&f, "launch=graphs") < 12 * 150 * .8);
 	about(with(&f, "launch=0"), 8 * 100 + 80 + 50);
@@ -216,15 +216,15 @@ static void graphs_free_the_host(void **state) {
 /* Reductions behind the backward pass: 4 * 80 alone; overlapped, each behind its layer, the last alone. */
 static void overlap_hides_reductions(void **state) {
 	(void)state;
-	lk_fixture f;
-	begin(&f, &(times){5, 100, 80, 0, true, false});
+	struct lk_fixture f;
+	begin(&f, &(struct times){5, 100, 80, 0, true, false});
 	about(with(&f, ""), 5 + 8 * 100 + 4 * 80 + 50);
 	about(with(&f, "overlap=on"), 5 + 8 * 100 + 80 + 50);
 	double worth;
 	ok(lk_whatif_worth(f.base, "overlap=on", &worth, &f.err), &f.err);
 	about(worth * 1e6, 3 * 80);
 	end(&f);
-	begin(&f, &(times){5, 100, 80, 0, false, false});
+	begin(&f, &(struct times){5, 100, 80, 0, false, false});
 	about(with(&f, "overlap=off"), 5 + 8 * 100 + 4 * 80 + 50);
 	end(&f);
 }
@@ -232,8 +232,8 @@ static void overlap_hides_reductions(void **state) {
 /* One bucket of all: it starts behind the last gradient, and takes less than its four parts one after the other. */
 static void buckets_start_late_and_pay_latency_once(void **state) {
 	(void)state;
-	lk_fixture f;
-	begin(&f, &(times){5, 100, 80, 0, false, false});
+	struct lk_fixture f;
+	begin(&f, &(struct times){5, 100, 80, 0, false, false});
 	double one = with(&f, "bucket=100MB");
 	assert_true(one > 935 + 80 && one < 5 + 8 * 100 + 4 * 80 + 50);
 	end(&f);
@@ -241,8 +241,8 @@ static void buckets_start_late_and_pay_latency_once(void **state) {
 
 static void networks_scale_what_was_measured(void **state) {
 	(void)state;
-	lk_fixture f;
-	begin(&f, &(times){5, 100, 80, 0, true, false});
+	struct lk_fixture f;
+	begin(&f, &(struct times){5, 100, 80, 0, true, false});
 	double before = INFINITY;
 	static const char *const links[] = {"link=0.25x", "link=0.5x", "link=1x", "link=2x", "link=4x"};
 	for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
@@ -258,8 +258,8 @@ static void networks_scale_what_was_measured(void **state) {
 /* Copies of the two ranks: the same work, larger reductions. */
 static void copies_reduce_over_more(void **state) {
 	(void)state;
-	lk_fixture f;
-	begin(&f, &(times){5, 100, 80, 0, true, false});
+	struct lk_fixture f;
+	begin(&f, &(struct times){5, 100, 80, 0, true, false});
 	double before = with(&f, "");
 	for (int scale = 2; scale <= 32; scale *= 4) {
 		char set[32];

@@ -94,19 +94,19 @@ static double usable_memory(void) {
 
 /* ---- NICs ---- */
 
-typedef struct nics {
+struct nics {
 	int count;
 	double gbps;            /* of the fastest kind */
-} nics;
+};
 
-static void add_nic(nics *n, double gbps) {
+static void add_nic(struct nics *n, double gbps) {
 	if (!(gbps > 0)) return;
-	if (gbps > n->gbps) *n = (nics){0, gbps};
+	if (gbps > n->gbps) *n = (struct nics){0, gbps};
 	if (gbps == n->gbps) n->count++;
 }
 
 /* Ethernet states megabits; cards without hardware (bridges, loopback) have no folder "device". */
-static void find_ethernet(nics *n) {
+static void find_ethernet(struct nics *n) {
 	DIR *folder = opendir("/sys/class/net");
 	for (struct dirent *entry; folder && (entry = readdir(folder));) {
 		char path[400];
@@ -120,7 +120,7 @@ static void find_ethernet(nics *n) {
 }
 
 /* InfiniBand states "400 Gb/sec (4X NDR)". */
-static void find_infiniband(nics *n) {
+static void find_infiniband(struct nics *n) {
 	DIR *folder = opendir("/sys/class/infiniband");
 	for (struct dirent *entry; folder && (entry = readdir(folder));) {
 		char path[400];
@@ -132,7 +132,7 @@ static void find_infiniband(nics *n) {
 }
 
 static lk_status read_nics(lk_meter *m) {
-	nics found = {0};
+	struct nics found = {0};
 	find_ethernet(&found);
 	find_infiniband(&found);
 	m->host->device.nic_rate = (found.count ? found.count * found.gbps : 10) * 1e9 / 8;

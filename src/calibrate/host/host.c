@@ -10,13 +10,13 @@
 #include "base/text.h"
 #include "calibrate/host/meter.h"
 
-typedef struct part {
+struct part {
 	lk_status (*measure)(lk_meter *m, double seconds);
 	double share;
-} part;
+};
 
 /* First what an option of the user's can make fail. */
-static const part parts[] = {
+static const struct part parts[] = {
 	{lk_measure_mpi, 0.16},  {lk_measure_disk, 0.10},   {lk_measure_calls, 0.08}, {lk_measure_gemm, 0.26},
 	{lk_measure_memory, 0.24}, {lk_measure_pairs, 0.10}, {lk_measure_gpus, 0.06},
 };

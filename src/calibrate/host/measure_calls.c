@@ -61,13 +61,13 @@ static double time_threads(void *unused) {
 }
 
 /* Two threads that hand a turn to and fro. */
-typedef struct table_tennis {
+struct table_tennis {
 	pthread_mutex_t lock;
 	pthread_cond_t turned;
 	int turn;               /* even: of the caller */
-} table_tennis;
+};
 
-static void play(table_tennis *t, int side) {
+static void play(struct table_tennis *t, int side) {
 	pthread_mutex_lock(&t->lock);
 	for (int i = 0; i < WAKES; i++) {
 		while (t->turn % 2 != side) pthread_cond_wait(&t->turned, &t->lock);
@@ -84,7 +84,7 @@ static void *play_back(void *argument) {
 
 static double time_wakes(void *unused) {
 	(void)unused;
-	table_tennis t = {.lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER};
+	struct table_tennis t = {.lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER};
 	pthread_t other;
 	if (pthread_create(&other, NULL, play_back, &t) != 0) return NAN;
 	double start = lk_now();

@@ -21,19 +21,19 @@
 
 enum { LARGE = 1 << 20, SMALL = 4096, BATCH = 16 };
 
-typedef struct disk {
+struct disk {
 	int fd;
 	char *block;            /* LARGE bytes, aligned */
 	off_t size;
 	bool direct;
 	uint64_t draws;
 	off_t at;
-} disk;
+};
 
 /* ---- reading ---- */
 
 static double time_large(void *context) {
-	disk *d = context;
+	struct disk *d = context;
 	off_t batch = (off_t)BATCH * LARGE;
 	if (d->at + batch > d->size) d->at = 0;
 	if (d->at == 0 && !d->direct) posix_fadvise(d->fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -44,7 +44,7 @@ static double time_large(void *context) {
 }
 
 static double time_small(void *context) {
-	disk *d = context;
+	struct disk *d = context;
 	if (!d->direct) posix_fadvise(d->fd, 0, 0, POSIX_FADV_DONTNEED);
 	double start = lk_now();
 	for (int i = 0; i < BATCH; i++) {
@@ -54,7 +54,7 @@ static double time_small(void *context) {
 	return lk_now() - start;
 }
 
-static lk_status read_all(lk_meter *m, disk *d, double seconds) {
+static lk_status read_all(lk_meter *m, struct disk *d, double seconds) {
 	lk_sample large = lk_repeat(time_large, d, seconds / 2, 3);
 	lk_sample small = lk_repeat(time_small, d, seconds / 2, 3);
 	LK_TRY(lk_meter_rate(m, "disk", "reads one after the other, 1 MiB each", "GB/s", (double)BATCH * LARGE, 1e9, &large));
@@ -74,7 +74,7 @@ static off_t temporary_size(int fd, double seconds) {
 }
 
 /* What cannot be compressed: some file systems would store nothing. */
-static bool fill(disk *d) {
+static bool fill(struct disk *d) {
 	uint64_t *words = (uint64_t *)(void *)d->block;
 	for (off_t at = 0; at < d->size; at += LARGE) {
 		for (size_t i = 0; i < LARGE / sizeof *words; i++) words[i] = lk_hash64((uint64_t)at + i);
@@ -84,7 +84,7 @@ static bool fill(disk *d) {
 }
 
 /* The same file once more, past the page cache; it may have lost its name. */
-static void open_direct(disk *d) {
+static void open_direct(struct disk *d) {
 	char path[64];
 	snprintf(path, sizeof path, "/proc/self/fd/%d", d->fd);
 	int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
@@ -98,7 +98,7 @@ static void open_direct(disk *d) {
 	d->fd = fd;
 }
 
-static lk_status use_temporary(lk_meter *m, disk *d, const char *folder, double seconds) {
+static lk_status use_temporary(lk_meter *m, struct disk *d, const char *folder, double seconds) {
 	char path[4096];
 	if (snprintf(path, sizeof path, "%s/lockstep-disk-XXXXXX", folder) >= (int)sizeof path)
 		return lk_fail(m->err, LK_ERR_INPUT, "--disk", "the name of the folder is too long");
@@ -113,7 +113,7 @@ static lk_status use_temporary(lk_meter *m, disk *d, const char *folder, double 
 	return read_all(m, d, seconds * 0.7);
 }
 
-static lk_status use_file(lk_meter *m, disk *d, const char *path, double seconds) {
+static lk_status use_file(lk_meter *m, struct disk *d, const char *path, double seconds) {
 	struct stat found;
 	if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) return use_temporary(m, d, path, seconds);
 	d->fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -130,7 +130,7 @@ static lk_status use_file(lk_meter *m, disk *d, const char *path, double seconds
 lk_status lk_measure_disk(lk_meter *m, double seconds) {
 	lk_meter_say(m, "disk");
 	const char *usual = getenv("TMPDIR");
-	disk d = {.fd = -1, .block = lk_pages(LARGE)};
+	struct disk d = {.fd = -1, .block = lk_pages(LARGE)};
 	if (!d.block) return lk_oom(m->err);
 	lk_status status = m->options->disk ? use_file(m, &d, m->options->disk, seconds)
 	                                    : use_temporary(m, &d, usual && *usual ? usual : "/tmp", seconds);

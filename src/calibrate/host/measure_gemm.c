@@ -19,18 +19,18 @@ enum { SMALLEST = 64, TRIED = 512, LARGEST = 4096 };
 typedef void sgemm_fn(int order, int a_as, int b_as, int m, int n, int k, float alpha, const float *a, int a_row,
                       const float *b, int b_row, float beta, float *c, int c_row);
 
-typedef struct bench {
+struct bench {
 	lk_team *team;
 	const lk_kernels *kernels;
 	sgemm_fn *blas;         /* NULL: our own */
 	float *a, *b, *c, *room;
 	long size;
 	int calls;              /* in a repetition */
-} bench;
+};
 
 /* ---- the product ---- */
 
-static void multiply(const bench *g) {
+static void multiply(const struct bench *g) {
 	enum { ROW_MAJOR = 101, AS_IT_IS = 111 }; /* of the C interface to the BLAS */
 	int n = (int)g->size;
 	if (g->blas) g->blas(ROW_MAJOR, AS_IT_IS, AS_IT_IS, n, n, n, 1, g->a, n, g->b, n, 0, g->c, n);
@@ -38,7 +38,7 @@ static void multiply(const bench *g) {
 }
 
 static double time_products(void *context) {
-	const bench *g = context;
+	const struct bench *g = context;
 	double start = lk_now();
 	for (int i = 0; i < g->calls; i++) multiply(g);
 	return (lk_now() - start) / g->calls;
@@ -81,7 +81,7 @@ static sgemm_fn *open_blas(int threads, const char **name) {
 }
 
 /* Leaves in g->blas what is faster; the name of it. */
-static const char *choose(bench *g, double seconds) {
+static const char *choose(struct bench *g, double seconds) {
 	const char *name = NULL;
 	sgemm_fn *blas = open_blas(lk_team_size(g->team), &name);
 	if (!blas) return NULL;
@@ -96,16 +96,16 @@ static const char *choose(bench *g, double seconds) {
 
 /* ---- peak of the vectors ---- */
 
-typedef struct peak {
+struct peak {
 	lk_team *team;
 	const lk_kernels *kernels;
 	long rounds;
 	double flops;           /* of one thread */
 	float sink[1024];       /* by thread, so that nothing is left out */
-} peak;
+};
 
 static void spin(void *context, int thread, int threads) {
-	peak *p = context;
+	struct peak *p = context;
 	double flops;
 	(void)threads;
 	p->sink[thread % 1024] = p->kernels->multiply_add(p->rounds, &flops);
@@ -113,14 +113,14 @@ static void spin(void *context, int thread, int threads) {
 }
 
 static double time_peak(void *context) {
-	peak *p = context;
+	struct peak *p = context;
 	double start = lk_now();
 	lk_team_run(p->team, spin, p);
 	return lk_now() - start;
 }
 
 static lk_status measure_peak(lk_meter *m, const lk_kernels *kernels, double seconds) {
-	peak p = {.team = m->team, .kernels = kernels, .rounds = 200000};
+	struct peak p = {.team = m->team, .kernels = kernels, .rounds = 200000};
 	lk_sample s = lk_repeat(time_peak, &p, seconds, 3);
 	double flops = p.flops * lk_team_size(m->team);
 	m->host->device.peak_flops[LK_FP32] = m->host->device.vector_flops = flops / s.low;
@@ -132,7 +132,7 @@ static lk_status measure_peak(lk_meter *m, const lk_kernels *kernels, double sec
 /* ---- all sizes ---- */
 
 /* About 2 ms a repetition; sizes whose repetitions would not fit are left out. */
-static lk_status measure_sizes(lk_meter *m, bench *g, double seconds, long largest) {
+static lk_status measure_sizes(lk_meter *m, struct bench *g, double seconds, long largest) {
 	double best = 0;
 	int sizes = 0;
 	for (long n = SMALLEST; n <= largest; n *= 2) sizes++;
@@ -159,7 +159,7 @@ static void fill(float *x, long count, unsigned seed) {
 	}
 }
 
-static lk_status measure_products(lk_meter *m, bench *g, double seconds, long largest) {
+static lk_status measure_products(lk_meter *m, struct bench *g, double seconds, long largest) {
 	fill(g->a, largest * largest, 1);
 	fill(g->b, largest * largest, 2);
 	const char *name = choose(g, seconds * 0.1);
@@ -180,7 +180,7 @@ lk_status lk_measure_gemm(lk_meter *m, double seconds) {
 	size_t bytes = (3 * matrix + lk_product_room(kernels, lk_team_size(m->team), largest, largest)) * sizeof(float);
 	float *pages = lk_pages(bytes);
 	if (!pages) return lk_oom(m->err);
-	bench g = {.team = m->team, .kernels = kernels, .a = pages, .b = pages + matrix, .c = pages + 2 * matrix};
+	struct bench g = {.team = m->team, .kernels = kernels, .a = pages, .b = pages + matrix, .c = pages + 2 * matrix};
 	g.room = pages + 3 * matrix;
 	lk_status status = measure_products(m, &g, seconds, largest);
 	munmap(pages, bytes);

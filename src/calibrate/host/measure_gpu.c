@@ -11,23 +11,23 @@
 
 enum { GPUS = LK_TOPOLOGY_GPUS, COPY = 256 << 20, LAUNCHES = 1000 };
 
-typedef struct gpu {
+struct gpu {
 	int device;
 	void *context;
 	unsigned long long a, b; /* COPY bytes each */
 	char name[128];
 	size_t memory;
-} gpu;
+};
 
-typedef struct bench {
+struct bench {
 	lk_cuda cuda;
-	gpu gpu[GPUS];
+	struct gpu gpu[GPUS];
 	int gpus;
-	const gpu *from, *to;
+	const struct gpu *from, *to;
 	void *host;
 	void *kernel;
 	int kind;
-} bench;
+};
 
 /* ---- the driver ---- */
 
@@ -43,8 +43,8 @@ static bool find_calls(lk_cuda *cuda) {
 	return true;
 }
 
-static bool open_gpu(bench *g, int index) {
-	gpu *one = &g->gpu[index];
+static bool open_gpu(struct bench *g, int index) {
+	struct gpu *one = &g->gpu[index];
 	const lk_cuda *c = &g->cuda;
 	if (c->get(&one->device, index) != 0 || c->name(one->name, sizeof one->name, one->device) != 0) return false;
 	if (c->memory(&one->memory, one->device) != 0 || c->retain(&one->context, one->device) != 0) return false;
@@ -52,8 +52,8 @@ static bool open_gpu(bench *g, int index) {
 	return c->take(&one->a, COPY) == 0 && c->take(&one->b, COPY) == 0;
 }
 
-static void close_gpu(bench *g, int index) {
-	gpu *one = &g->gpu[index];
+static void close_gpu(struct bench *g, int index) {
+	struct gpu *one = &g->gpu[index];
 	if (!one->context) return;
 	g->cuda.use(one->context);
 	if (one->a) g->cuda.give(one->a);
@@ -66,7 +66,7 @@ static void close_gpu(bench *g, int index) {
 enum { TO_DEVICE, TO_HOST, ON_DEVICE, TO_PEER };
 
 static double time_copy(void *context) {
-	const bench *g = context;
+	const struct bench *g = context;
 	const lk_cuda *c = &g->cuda;
 	int wrong = c->use(g->from->context);
 	double start = lk_now();
@@ -79,7 +79,7 @@ static double time_copy(void *context) {
 }
 
 /* The slower direction is the device's PCIe rate. */
-static lk_status measure_first(lk_meter *m, bench *g, double seconds, double *pcie) {
+static lk_status measure_first(lk_meter *m, struct bench *g, double seconds, double *pcie) {
 	static const char *const names[] = {"host to GPU 0, pinned", "GPU 0 to host, pinned",
 	                                    "copy on GPU 0 (read + written)"};
 	g->from = &g->gpu[0];
@@ -98,7 +98,7 @@ static lk_status measure_first(lk_meter *m, bench *g, double seconds, double *pc
 	return status;
 }
 
-static lk_status measure_peers(lk_meter *m, bench *g, double seconds, double *median) {
+static lk_status measure_peers(lk_meter *m, struct bench *g, double seconds, double *median) {
 	double rate[GPUS * GPUS];
 	size_t count = 0;
 	g->kind = TO_PEER;
@@ -123,7 +123,7 @@ static lk_status measure_peers(lk_meter *m, bench *g, double seconds, double *me
 /* ---- launches ---- */
 
 static double time_launches(void *context) {
-	const bench *g = context;
+	const struct bench *g = context;
 	int wrong = 0;
 	double start = lk_now();
 	for (int i = 0; i < LAUNCHES; i++) wrong |= g->cuda.launch(g->kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
@@ -132,7 +132,7 @@ static double time_launches(void *context) {
 	return wrong ? NAN : issued;
 }
 
-static lk_status measure_launches(lk_meter *m, bench *g, double seconds) {
+static lk_status measure_launches(lk_meter *m, struct bench *g, double seconds) {
 	static const char code[] = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 	void *module = NULL;
 	g->cuda.use(g->gpu[0].context);
@@ -183,7 +183,7 @@ static lk_status judge_links(lk_meter *m, int gpus, double pair_rate) {
 
 /* ---- the whole ---- */
 
-static lk_status note_device(lk_meter *m, const bench *g, double pcie) {
+static lk_status note_device(lk_meter *m, const struct bench *g, double pcie) {
 	lk_host *host = m->host;
 	const lk_device *found = lk_device_find(g->gpu[0].name);
 	LK_TRY(lk_meter_count(m, "gpu", g->gpu[0].name, "", g->gpus));
@@ -206,7 +206,7 @@ static lk_status note_device(lk_meter *m, const bench *g, double pcie) {
 	return LK_OK;
 }
 
-static lk_status measure_all(lk_meter *m, bench *g, double seconds) {
+static lk_status measure_all(lk_meter *m, struct bench *g, double seconds) {
 	double pcie, pair_rate = 0;
 	LK_TRY(measure_first(m, g, seconds * 0.3, &pcie));
 	LK_TRY(note_device(m, g, pcie));
@@ -216,7 +216,7 @@ static lk_status measure_all(lk_meter *m, bench *g, double seconds) {
 }
 
 lk_status lk_measure_gpus(lk_meter *m, double seconds) {
-	bench g = {.gpus = 0};
+	struct bench g = {.gpus = 0};
 	int count = 0;
 	if (!find_calls(&g.cuda) || g.cuda.init(0) != 0 || g.cuda.count(&count) != 0 || count == 0)
 		return lk_meter_note(m, "GPU: none that NVIDIA's driver shows");

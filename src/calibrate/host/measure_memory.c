@@ -16,13 +16,13 @@
 
 /* ---- triad ---- */
 
-typedef struct stream {
+struct stream {
 	lk_team *team;          /* NULL: one core */
 	double *a, *b, *c;
 	size_t count;           /* of each array */
 	size_t at, step;        /* a repetition does `step` numbers, the next one those behind them, and round again */
 	bool copy;
-} stream;
+};
 
 enum { STEPS = 16 };
 
@@ -31,7 +31,7 @@ static void triad(double *restrict a, const double *restrict b, const double *re
 }
 
 static void stream_part(void *context, int thread, int threads) {
-	const stream *s = context;
+	const struct stream *s = context;
 	size_t part = s->step / (size_t)threads, from = s->at + part * (size_t)thread;
 	if (thread == threads - 1) part = s->at + s->step - from;
 	if (s->copy) memcpy(s->a + from, s->b + from, part * sizeof *s->a);
@@ -39,7 +39,7 @@ static void stream_part(void *context, int thread, int threads) {
 }
 
 static double time_stream(void *context) {
-	stream *s = context;
+	struct stream *s = context;
 	double start = lk_now();
 	if (s->team) lk_team_run(s->team, stream_part, s);
 	else stream_part(s, 0, 1);
@@ -50,18 +50,18 @@ static double time_stream(void *context) {
 
 /* Each core touches first what it will stream: the pages come from its own node's memory. */
 static void touch_part(void *context, int thread, int threads) {
-	const stream *s = context;
+	const struct stream *s = context;
 	size_t part = s->step / (size_t)threads, from = s->at + part * (size_t)thread;
 	if (thread == threads - 1) part = s->at + s->step - from;
 	for (size_t i = from; i < from + part; i++) s->a[i] = 0, s->b[i] = 1, s->c[i] = (double)i;
 }
 
-static void touch(stream *s) {
+static void touch(struct stream *s) {
 	for (s->at = 0; s->at + s->step <= s->count; s->at += s->step) lk_team_run(s->team, touch_part, s);
 	s->at = 0;
 }
 
-static lk_status measure_streams(lk_meter *m, stream *s, double seconds) {
+static lk_status measure_streams(lk_meter *m, struct stream *s, double seconds) {
 	double bytes = (double)s->step * sizeof(double); /* of an array, in a repetition */
 	lk_device *device = &m->host->device;
 	touch(s);
@@ -90,7 +90,7 @@ static lk_status measure_main(lk_meter *m, double seconds) {
 	size_t room = 3 * (size_t)bytes;
 	char *pages = lk_pages(room);
 	if (!pages) return lk_oom(m->err);
-	stream s = {.team = m->team, .count = (size_t)bytes / sizeof(double)};
+	struct stream s = {.team = m->team, .count = (size_t)bytes / sizeof(double)};
 	s.step = s.count / STEPS;
 	s.a = (double *)(void *)pages;
 	s.b = (double *)(void *)(pages + (size_t)bytes);
@@ -106,17 +106,17 @@ static lk_status measure_main(lk_meter *m, double seconds) {
 
 /* ---- caches ---- */
 
-typedef struct sweep {
+struct sweep {
 	lk_team *team;
 	const lk_kernels *kernels;
 	char *pages;
 	size_t stride, set;     /* bytes from core to core; of a working set */
 	int rounds;
 	uint64_t sink[1024];
-} sweep;
+};
 
 static void read_set(void *context, int thread, int threads) {
-	sweep *s = context;
+	struct sweep *s = context;
 	const uint64_t *from = (const uint64_t *)(const void *)(s->pages + (size_t)thread * s->stride);
 	(void)threads;
 	uint64_t sum = 0;
@@ -125,20 +125,20 @@ static void read_set(void *context, int thread, int threads) {
 }
 
 static double time_read(void *context) {
-	sweep *s = context;
+	struct sweep *s = context;
 	double start = lk_now();
 	lk_team_run(s->team, read_set, s);
 	return lk_now() - start;
 }
 
 static void touch_set(void *context, int thread, int threads) {
-	const sweep *s = context;
+	const struct sweep *s = context;
 	(void)threads;
 	memset(s->pages + (size_t)thread * s->stride, 1, s->stride);
 }
 
 /* A repetition is long against the start of the team: 64 MiB at least are read. */
-static lk_status measure_sets(lk_meter *m, sweep *s, size_t largest, double seconds) {
+static lk_status measure_sets(lk_meter *m, struct sweep *s, size_t largest, double seconds) {
 	const size_t smallest = 16 << 10;
 	int sizes = 0;
 	for (size_t set = smallest; set <= largest; set *= 2) sizes++;
@@ -158,7 +158,7 @@ static lk_status measure_caches(lk_meter *m, double seconds) {
 	size_t largest = seconds < 0.5 ? 1 << 20 : 64 << 20;
 	int cores = lk_team_size(m->team);
 	while (largest > 1 << 20 && (double)largest * cores > m->host->device.memory_bytes / 8) largest /= 2;
-	sweep s = {.team = m->team, .kernels = lk_kernels_best(), .stride = largest};
+	struct sweep s = {.team = m->team, .kernels = lk_kernels_best(), .stride = largest};
 	s.pages = lk_pages(largest * (size_t)cores);
 	if (!s.pages) return lk_oom(m->err);
 	lk_team_run(m->team, touch_set, &s);

@@ -51,11 +51,11 @@ static double number(const lk_value *object, const char *key, double otherwise) 
 }
 
 /* Rates between nodes, for their median. */
-typedef struct between {
+struct between {
 	double rate[LINES];
 	size_t count;
 	int lines;
-} between;
+};
 
 static lk_status take_message(lk_meter *m, bool inside, double bytes, bool both, double seconds) {
 	lk_message_measured *found = NULL;
@@ -73,7 +73,7 @@ static lk_status take_message(lk_meter *m, bool inside, double bytes, bool both,
 	return LK_OK;
 }
 
-static lk_status take_pair(lk_meter *m, const lk_value *line, between *net) {
+static lk_status take_pair(lk_meter *m, const lk_value *line, struct between *net) {
 	const lk_value *taken = lk_json_get(line, "seconds"), *what = lk_json_get(line, "what");
 	const lk_value *same = lk_json_get(line, "same_node");
 	double bytes = number(line, "bytes", 0);
@@ -96,7 +96,7 @@ static lk_status take_pair(lk_meter *m, const lk_value *line, between *net) {
 	return lk_meter_rate(m, "pair", name, "GB/s", bytes, 1e9, &s);
 }
 
-static lk_status take_collective(lk_meter *m, const lk_value *line, between *net) {
+static lk_status take_collective(lk_meter *m, const lk_value *line, struct between *net) {
 	const lk_value *what = lk_json_get(line, "collective");
 	lk_collective_measured c = {.ranks = (int)fmin(1e6, number(line, "ranks", 0)), .nodes = (int)fmin(1e6, number(line, "nodes", 0)),
 	                            .bytes = number(line, "bytes", 0), .alone_s = number(line, "alone", 0),
@@ -109,7 +109,7 @@ static lk_status take_collective(lk_meter *m, const lk_value *line, between *net
 	return LK_OK;
 }
 
-static lk_status take_line(lk_meter *m, const char *text, between *net) {
+static lk_status take_line(lk_meter *m, const char *text, struct between *net) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *line;
@@ -125,7 +125,7 @@ static lk_status take_line(lk_meter *m, const char *text, between *net) {
 	return status;
 }
 
-static lk_status take_lines(lk_meter *m, FILE *in, between *net) {
+static lk_status take_lines(lk_meter *m, FILE *in, struct between *net) {
 	char line[LINE];
 	for (int i = 0; i < LINES && fgets(line, sizeof line, in); i++)
 		if (line[0] == '{') LK_TRY(take_line(m, line, net));
@@ -144,7 +144,7 @@ lk_status lk_measure_mpi(lk_meter *m, double seconds) {
 	if (length >= (int)sizeof command) return lk_fail(m->err, LK_ERR_INPUT, "--mpi", "the command is too long");
 	FILE *in = popen(command, "r");
 	if (!in) return lk_fail(m->err, LK_ERR_IO, "--mpi", "cannot start it: %s", strerror(errno));
-	between net = {.count = 0};
+	struct between net = {.count = 0};
 	lk_status status = take_lines(m, in, &net);
 	int ended = pclose(in);
 	if (status != LK_OK) return status;

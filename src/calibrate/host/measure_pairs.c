@@ -25,12 +25,12 @@
 enum { MESSAGE = 4 << 20, TURNS = 100 };
 
 /* What the two do in a repetition, in the eyes of the parent. */
-typedef struct pair {
+struct pair {
 	int fd;
 	char *out, *in;         /* MESSAGE bytes each */
 	size_t send, receive;
 	int turns;
-} pair;
+};
 
 /* ---- through a socket ---- */
 
@@ -53,13 +53,13 @@ static bool exchange(int fd, const char *out, size_t send_bytes, char *in, size_
 }
 
 /* The orders that a repetition gives the child: how much it receives and sends, how often. */
-typedef struct order {
+struct order {
 	size_t receive, send;
 	int turns;
-} order;
+};
 
 static void serve_socket(int fd, char *out, char *in) {
-	order o;
+	struct order o;
 	while (exchange(fd, NULL, 0, (char *)&o, sizeof o))
 		for (int i = 0; i < o.turns; i++) {
 			size_t at_once = o.send > 1 ? o.send : 0; /* a single byte says that everything has arrived */
@@ -69,8 +69,8 @@ static void serve_socket(int fd, char *out, char *in) {
 
 /* When only one side sends, the other answers with a byte at the end, so that all has arrived. */
 static double time_socket(void *context) {
-	const pair *p = context;
-	order o = {p->send, p->receive, p->turns};
+	const struct pair *p = context;
+	struct order o = {p->send, p->receive, p->turns};
 	if (!exchange(p->fd, (const char *)&o, sizeof o, NULL, 0)) return NAN;
 	double start = lk_now();
 	for (int i = 0; i < p->turns; i++)
@@ -86,7 +86,7 @@ static void serve_pong(int fd) {
 }
 
 static double time_pong(void *context) {
-	const pair *p = context;
+	const struct pair *p = context;
 	char byte = 1;
 	double start = lk_now();
 	for (int i = 0; i < TURNS; i++)
@@ -108,7 +108,7 @@ static bool connect_loopback(int fd[2]) {
 	return fd[1] >= 0;
 }
 
-static lk_status measure_ways(lk_meter *m, pair *p, const char *way, double seconds) {
+static lk_status measure_ways(lk_meter *m, struct pair *p, const char *way, double seconds) {
 	const struct {
 		const char *what;
 		size_t send, receive;
@@ -132,7 +132,7 @@ static pid_t start_child(void) {
 }
 
 /* A child for the messages, and one for the byte. */
-static lk_status with_child(lk_meter *m, pair *p, const char *way, int fd[2], bool pong, double seconds) {
+static lk_status with_child(lk_meter *m, struct pair *p, const char *way, int fd[2], bool pong, double seconds) {
 	pid_t child = start_child();
 	if (child < 0) return lk_meter_note(m, "pairs: no second process could be started");
 	if (child == 0) {
@@ -155,7 +155,7 @@ static lk_status with_child(lk_meter *m, pair *p, const char *way, int fd[2], bo
 	return status;
 }
 
-static lk_status measure_sockets(lk_meter *m, pair *p, bool tcp, double seconds) {
+static lk_status measure_sockets(lk_meter *m, struct pair *p, bool tcp, double seconds) {
 	const char *way = tcp ? "TCP loopback" : "local socket";
 	for (int pong = 0; pong < 2; pong++) {
 		int fd[2];
@@ -169,20 +169,20 @@ static lk_status measure_sockets(lk_meter *m, pair *p, bool tcp, double seconds)
 /* ---- through memory ---- */
 
 /* Two halves of a buffer; the sender copies in, the receiver copies out: as MPI does between processes. */
-typedef struct mailbox {
+struct mailbox {
 	_Atomic long written, taken; /* pieces so far */
 	_Atomic int over;
 	_Alignas(64) char piece[2][128 << 10];
-} mailbox;
+};
 
-typedef struct mail {
-	mailbox *box;
+struct mail {
+	struct mailbox *box;
 	char *out;
 	long pieces;
-} mail;
+};
 
 /* Waits without holding the core for ever; false when the other is done for. */
-static bool wait_until(const mailbox *box, const _Atomic long *counter, long wanted) {
+static bool wait_until(const struct mailbox *box, const _Atomic long *counter, long wanted) {
 	for (long i = 0; atomic_load_explicit(counter, memory_order_acquire) < wanted; i++) {
 		if (atomic_load(&box->over)) return false;
 		if (i > 1000) sched_yield();
@@ -191,7 +191,7 @@ static bool wait_until(const mailbox *box, const _Atomic long *counter, long wan
 	return true;
 }
 
-static void take_mail(mailbox *box, char *in) {
+static void take_mail(struct mailbox *box, char *in) {
 	for (long n = 0; wait_until(box, &box->written, n + 1); n++) {
 		size_t place = (size_t)n % (MESSAGE / sizeof box->piece[0]) * sizeof box->piece[0];
 		memcpy(in + place, box->piece[n % 2], sizeof box->piece[0]);
@@ -200,8 +200,8 @@ static void take_mail(mailbox *box, char *in) {
 }
 
 static double time_mail(void *context) {
-	mail *p = context;
-	mailbox *box = p->box;
+	struct mail *p = context;
+	struct mailbox *box = p->box;
 	const long count = MESSAGE / (long)sizeof box->piece[0];
 	double start = lk_now();
 	for (long i = 0; i < count; i++, p->pieces++) {
@@ -212,8 +212,8 @@ static double time_mail(void *context) {
 	return wait_until(box, &box->taken, p->pieces) ? lk_now() - start : NAN;
 }
 
-static lk_status measure_shared(lk_meter *m, const pair *p, double seconds) {
-	mailbox *box = mmap(NULL, sizeof *box, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+static lk_status measure_shared(lk_meter *m, const struct pair *p, double seconds) {
+	struct mailbox *box = mmap(NULL, sizeof *box, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (box == MAP_FAILED) return lk_meter_note(m, "pairs: no memory that two processes share");
 	pid_t child = start_child();
 	if (child == 0) {
@@ -222,7 +222,7 @@ static lk_status measure_shared(lk_meter *m, const pair *p, double seconds) {
 	}
 	lk_status status = LK_OK;
 	if (child > 0) {
-		mail letters = {.box = box, .out = p->out};
+		struct mail letters = {.box = box, .out = p->out};
 		lk_sample s = lk_repeat(time_mail, &letters, seconds, 3);
 		status = lk_meter_rate(m, "pair", "shared memory, 4 MiB 0 to 1", "GB/s", MESSAGE, 1e9, &s);
 		if (s.repeats) m->send_rate = fmax(m->send_rate, MESSAGE / s.low);
@@ -235,7 +235,7 @@ static lk_status measure_shared(lk_meter *m, const pair *p, double seconds) {
 
 lk_status lk_measure_pairs(lk_meter *m, double seconds) {
 	lk_meter_say(m, "pairs of processes");
-	pair p = {.out = lk_pages(2 * (size_t)MESSAGE)};
+	struct pair p = {.out = lk_pages(2 * (size_t)MESSAGE)};
 	if (!p.out) return lk_oom(m->err);
 	p.in = p.out + MESSAGE;
 	memset(p.out, 1, 2 * (size_t)MESSAGE);

@@ -10,13 +10,13 @@
 
 enum { DEPTH = 256, BLOCK = 120, TILE = 12 * 32 }; /* BLOCK: most rows of a at a time, a multiple of every tile's */
 
-typedef struct product {
+struct product {
 	const lk_kernels *kernels;
 	long m, n, k, from, depth; /* from, depth: of the slab */
 	long block;                /* rows of a that a thread takes at a time */
 	const float *a, *b;
 	float *c, *slab, *blocks;
-} product;
+};
 
 static long pieces(long whole, long part) {
 	return (whole + part - 1) / part;
@@ -32,7 +32,7 @@ size_t lk_product_room(const lk_kernels *kernels, int threads, long n, long k) {
 }
 
 /* One strip of the slab: `columns` columns of b, zeros beyond its last. */
-static void pack_strip(const product *p, long strip) {
+static void pack_strip(const struct product *p, long strip) {
 	long width = p->kernels->columns, first = strip * width, there = p->n - first < width ? p->n - first : width;
 	float *to = p->slab + strip * width * p->depth;
 	for (long row = 0; row < p->depth; row++, to += width) {
@@ -42,12 +42,12 @@ static void pack_strip(const product *p, long strip) {
 }
 
 static void pack_slab(void *context, int thread, int threads) {
-	const product *p = context;
+	const struct product *p = context;
 	for (long strip = thread; strip < pieces(p->n, p->kernels->columns); strip += threads) pack_strip(p, strip);
 }
 
 /* `rows` rows of a from `first` on, tile by tile, zeros beyond its last. */
-static void pack_block(const product *p, long first, long rows, float *to) {
+static void pack_block(const struct product *p, long first, long rows, float *to) {
 	long height = p->kernels->rows;
 	for (long tile = 0; tile < rows; tile += height)
 		for (long at = 0; at < p->depth; at++)
@@ -58,7 +58,7 @@ static void pack_block(const product *p, long first, long rows, float *to) {
 }
 
 /* A tile at the rim is computed aside and what exists of it copied. */
-static void multiply_tile(const product *p, const float *a, long strip, long row) {
+static void multiply_tile(const struct product *p, const float *a, long strip, long row) {
 	const lk_kernels *kernels = p->kernels;
 	long column = strip * kernels->columns, add = p->from > 0;
 	const float *b = p->slab + column * p->depth;
@@ -77,7 +77,7 @@ static void multiply_tile(const product *p, const float *a, long strip, long row
 }
 
 static void multiply_blocks(void *context, int thread, int threads) {
-	const product *p = context;
+	const struct product *p = context;
 	float *packed = p->blocks + thread * block_floats();
 	for (long block = thread; block < pieces(p->m, p->block); block += threads) {
 		long first = block * p->block, rows = p->m - first < p->block ? p->m - first : p->block;
@@ -90,7 +90,7 @@ static void multiply_blocks(void *context, int thread, int threads) {
 
 void lk_product(lk_team *team, const lk_kernels *kernels, float *room, long m, long n, long k, const float *a,
                 const float *b, float *c) {
-	product p = {.kernels = kernels, .m = m, .n = n, .k = k, .a = a, .b = b, .c = c};
+	struct product p = {.kernels = kernels, .m = m, .n = n, .k = k, .a = a, .b = b, .c = c};
 	long share = pieces(pieces(m, lk_team_size(team)), kernels->rows) * kernels->rows;
 	p.block = share < BLOCK ? share : BLOCK;
 	p.blocks = room;

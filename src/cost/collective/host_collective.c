@@ -32,63 +32,63 @@ lk_host_links lk_host_links_of(lk_host_library library, const lk_group_shape *gr
 	};
 }
 
-typedef struct job {
+struct job {
 	lk_host_links links;
 	const lk_host_messages *messages; /* instead of the links, where they were measured; may be NULL */
 	double p, ppn, n;
 	double sharing;          /* groups that leave a node at the same time */
 	int rounds;
-} job;
+};
 
-typedef struct cost {
+struct cost {
 	double wait, move; /* messages; bytes */
-} cost;
+};
 
-static cost sum(cost a, cost b) {
-	return (cost){a.wait + b.wait, a.move + b.move};
+static struct cost sum(struct cost a, struct cost b) {
+	return (struct cost){a.wait + b.wait, a.move + b.move};
 }
 
 /* Messages of `bytes`, one or both ways; what shares a NIC goes through it one after another. */
-static cost move(const job *j, bool leaves, double bytes, double share, bool both) {
+static struct cost move(const struct job *j, bool leaves, double bytes, double share, bool both) {
 	const lk_message_times *times = !j->messages ? NULL : leaves ? &j->messages->between : &j->messages->inside;
-	if (!times || !times->count) return (cost){j->links.alpha[leaves], bytes * j->links.beta[leaves] * share};
+	if (!times || !times->count) return (struct cost){j->links.alpha[leaves], bytes * j->links.beta[leaves] * share};
 	double first = lk_message_seconds(times, 1, both), all = bytes * share * (leaves ? j->sharing : 1);
-	return (cost){first, lk_message_seconds(times, all, both) - first};
+	return (struct cost){first, lk_message_seconds(times, all, both) - first};
 }
 
 /* One round in which every rank sends `bytes` to the rank at this distance. */
-static cost exchange(const job *j, double distance, double bytes) {
+static struct cost exchange(const struct job *j, double distance, double bytes) {
 	bool leaves = distance >= j->ppn;
 	return move(j, leaves, bytes, leaves ? j->ppn : 1, true);
 }
 
 /* A round of a ring: as slow as its slowest hop, one of which per node leaves it. */
-static cost hop(const job *j, double bytes) {
+static struct cost hop(const struct job *j, double bytes) {
 	bool leaves = j->p > j->ppn;
-	cost inside = move(j, false, bytes, 1, true), outside = move(j, true, bytes, 1, true);
+	struct cost inside = move(j, false, bytes, 1, true), outside = move(j, true, bytes, 1, true);
 	if (!leaves) return inside;
-	return (cost){outside.wait, fmax(inside.move, outside.move)};
+	return (struct cost){outside.wait, fmax(inside.move, outside.move)};
 }
 
-static cost ring_pass(const job *j) {
-	cost one = hop(j, j->n / j->p);
-	return (cost){(j->p - 1) * one.wait, (j->p - 1) * one.move};
+static struct cost ring_pass(const struct job *j) {
+	struct cost one = hop(j, j->n / j->p);
+	return (struct cost){(j->p - 1) * one.wait, (j->p - 1) * one.move};
 }
 
-static cost reducing(const job *j, double bytes) {
-	return (cost){0, bytes * j->links.gamma};
+static struct cost reducing(const struct job *j, double bytes) {
+	return (struct cost){0, bytes * j->links.gamma};
 }
 
 /* All n bytes in every round. */
-static cost full_rounds(const job *j, double bytes) {
-	cost all = {0, 0};
+static struct cost full_rounds(const struct job *j, double bytes) {
+	struct cost all = {0, 0};
 	for (int i = 0; i < j->rounds; i++) all = sum(all, exchange(j, ldexp(1, i), bytes));
 	return all;
 }
 
 /* The same one way: down a tree, or up. */
-static cost tree_rounds(const job *j, double bytes) {
-	cost all = {0, 0};
+static struct cost tree_rounds(const struct job *j, double bytes) {
+	struct cost all = {0, 0};
 	for (int i = 0; i < j->rounds; i++) {
 		bool leaves = ldexp(1, i) >= j->ppn;
 		all = sum(all, move(j, leaves, bytes, leaves ? j->ppn : 1, false));
@@ -97,8 +97,8 @@ static cost tree_rounds(const job *j, double bytes) {
 }
 
 /* Rounds of n/2, n/4, ...: the far partners get the small parts. */
-static cost halving(const job *j) {
-	cost all = {0, 0};
+static struct cost halving(const struct job *j) {
+	struct cost all = {0, 0};
 	double left = j->n * (j->p - 1) / j->p, part = j->n / 2;
 	for (int i = 0; i < j->rounds; i++, part /= 2) {
 		double bytes = i == j->rounds - 1 ? left : fmin(part, left);
@@ -108,50 +108,50 @@ static cost halving(const job *j) {
 	return all;
 }
 
-static cost binomial(const job *j) {
+static struct cost binomial(const struct job *j) {
 	return tree_rounds(j, j->n);
 }
 
-static cost binomial_reduce(const job *j) {
+static struct cost binomial_reduce(const struct job *j) {
 	return sum(tree_rounds(j, j->n), reducing(j, j->n * j->rounds));
 }
 
-static cost recursive_doubling(const job *j) {
+static struct cost recursive_doubling(const struct job *j) {
 	return sum(full_rounds(j, j->n), reducing(j, j->n * j->rounds));
 }
 
-static cost rabenseifner(const job *j) {
+static struct cost rabenseifner(const struct job *j) {
 	return sum(sum(halving(j), halving(j)), reducing(j, j->n * (j->p - 1) / j->p));
 }
 
-static cost two_passes(const job *j) {
+static struct cost two_passes(const struct job *j) {
 	return sum(sum(ring_pass(j), ring_pass(j)), reducing(j, j->n * (j->p - 1) / j->p));
 }
 
-static cost reducing_pass(const job *j) {
+static struct cost reducing_pass(const struct job *j) {
 	return sum(ring_pass(j), reducing(j, j->n * (j->p - 1) / j->p));
 }
 
-static cost reducing_halving(const job *j) {
+static struct cost reducing_halving(const struct job *j) {
 	return sum(halving(j), reducing(j, j->n * (j->p - 1) / j->p));
 }
 
-static cost scatter_gather(const job *j) {
+static struct cost scatter_gather(const struct job *j) {
 	return sum(halving(j), ring_pass(j));
 }
 
-static cost bruck(const job *j) {
+static struct cost bruck(const struct job *j) {
 	return full_rounds(j, j->n / 2);
 }
 
 /* All ranks of a node send to other nodes in most rounds. */
-static cost pairwise(const job *j) {
+static struct cost pairwise(const struct job *j) {
 	double near = j->ppn - 1, far = j->p - j->ppn, each = j->n / j->p;
-	cost inside = exchange(j, 0, each), outside = exchange(j, j->ppn, each);
-	return (cost){near * inside.wait + far * outside.wait, near * inside.move + far * outside.move};
+	struct cost inside = exchange(j, 0, each), outside = exchange(j, j->ppn, each);
+	return (struct cost){near * inside.wait + far * outside.wait, near * inside.move + far * outside.move};
 }
 
-static cost message(const job *j) {
+static struct cost message(const struct job *j) {
 	bool leaves = j->p > j->ppn;
 	return move(j, leaves, j->n, 1, false);
 }
@@ -162,7 +162,7 @@ static const struct {
 	lk_coll_kind kind;
 	const char *name;
 	unsigned libraries;
-	cost (*cost)(const job *);
+	struct cost (*cost)(const struct job *);
 } algorithms[] = {
 	{LK_COLL_ALLREDUCE, "recursive doubling", MPI, recursive_doubling},
 	{LK_COLL_ALLREDUCE, "Rabenseifner", MPI | GLOO, rabenseifner},
@@ -186,12 +186,12 @@ static lk_host_cost fastest(lk_host_library library, const lk_host_messages *mes
 	lk_host_cost best = {0, "", true};
 	if (group->ranks < 2 || !(bytes > 0)) return best;
 	double p = kind == LK_COLL_SENDRECV ? 2 : group->ranks, nodes = group->nodes > 1 ? fmin(group->nodes, p) : 1;
-	job j = {lk_host_links_of(library, group), messages, p, p / nodes, fmin(bytes, 1e18), fmax(group->sharing, 1),
+	struct job j = {lk_host_links_of(library, group), messages, p, p / nodes, fmin(bytes, 1e18), fmax(group->sharing, 1),
 	         (int)ceil(log2(p) - 1e-9)};
 	best.seconds = INFINITY;
 	for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
 		if (algorithms[i].kind != kind || !(algorithms[i].libraries & (1u << library))) continue;
-		cost c = algorithms[i].cost(&j);
+		struct cost c = algorithms[i].cost(&j);
 		if (c.wait + c.move >= best.seconds) continue;
 		best = (lk_host_cost){c.wait + c.move, algorithms[i].name, c.wait > c.move};
 	}

@@ -154,15 +154,15 @@ double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 
 /* ---- latency, us ---- */
 
-typedef struct latency {
+struct latency {
 	double base, hops, net; /* NCCL's: fixed, inside nodes, between them */
 	double network;    /* times the network's own latency counts, twice for Simple: data and flush */
-} latency;
+};
 
-static latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_proto proto, double bytes) {
+static struct latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_proto proto, double bytes) {
 	lk_nccl_hop inside = site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
 	double hop = hop_latency[inside][LK_ALGO_RING][proto], net = hop_latency[LK_NCCL_HOP_NET][LK_ALGO_RING][proto];
-	latency out = {base_latency[LK_ALGO_RING][proto], 0, 0, 0};
+	struct latency out = {base_latency[LK_ALGO_RING][proto], 0, 0, 0};
 	if (kind == LK_COLL_BROADCAST || kind == LK_COLL_REDUCE) { /* all channels use the same ring */
 		*(site->nodes > 1 ? &out.net : &out.hops) = site->nodes > 1 ? net : hop;
 		out.network = site->nodes > 1 ? 1 : 0;
@@ -177,18 +177,18 @@ static latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_prot
 	bool plateau = kind == LK_COLL_ALLREDUCE && proto == LK_PROTO_SIMPLE && site->nodes > 1 &&
 	               bytes / ((double)site->ring.channels * site->n) >= 64;
 	double stretch = !plateau ? 1 : site->generation == LK_NCCL_VOLTA ? 1.9 : 1.4;
-	return (latency){out.base * stretch, out.hops * stretch, out.net * stretch, out.network};
+	return (struct latency){out.base * stretch, out.hops * stretch, out.net * stretch, out.network};
 }
 
-static latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
+static struct latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
 	lk_nccl_hop inside = site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
 	double levels = floor_log2(site->nodes), ppn = fmax(site->ppn, 1);
 	double chain = (ppn - 1) * hop_latency[inside][LK_ALGO_TREE][proto];
 	double climb = levels * hop_latency[LK_NCCL_HOP_NET][LK_ALGO_TREE][proto];
-	return (latency){base_latency[LK_ALGO_TREE][proto], 2 * chain, 2 * climb, 2 * levels};
+	return (struct latency){base_latency[LK_ALGO_TREE][proto], 2 * chain, 2 * climb, 2 * levels};
 }
 
-static latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
+static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
 	double levels = floor_log2(site->nodes), net = levels * hop_latency[LK_NCCL_HOP_NET][algo][proto];
 	switch (algo) {
 	case LK_ALGO_RING:
@@ -196,32 +196,32 @@ static latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo a
 	case LK_ALGO_TREE:
 		return tree_latency(site, proto);
 	case LK_ALGO_PAT:
-		return (latency){base_latency[algo][proto], 2.8 * site->n, net / 3.5, levels};
+		return (struct latency){base_latency[algo][proto], 2.8 * site->n, net / 3.5, levels};
 	default: /* NVLS and NVLSTree */
-		return (latency){hop_latency[LK_NCCL_HOP_NVLINK][algo][proto], 0, 2 * net, 2 * levels};
+		return (struct latency){hop_latency[LK_NCCL_HOP_NVLINK][algo][proto], 0, 2 * net, 2 * levels};
 	}
 }
 
 /* ---- both together ---- */
 
-typedef struct correction {
+struct correction {
 	double step, smooth; /* as NCCL has it; between the steps, so that a time never falls as bytes grow */
-} correction;
+};
 
-static correction correction_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
+static struct correction correction_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
 	bool trees = algo == LK_ALGO_TREE || (algo == LK_ALGO_NVLSTREE && site->generation == LK_NCCL_BLACKWELL);
 	int index = floor_log2(bytes / 64);
-	if (!trees || index > 23) return (correction){1, 1};
+	if (!trees || index > 23) return (struct correction){1, 1};
 	double low = tree_correction[proto][index], high = index < 23 ? tree_correction[proto][index + 1] : 1;
 	double part = fmax(0, ldexp(bytes / 64, -index) - 1);
-	return (correction){low, low + (high - low) * part};
+	return (struct correction){low, low + (high - low) * part};
 }
 
 bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
                       lk_nccl_terms *out) {
 	if (!offered(kind, site, algo, proto)) return false;
-	latency wait = latency_of(kind, site, algo, proto, bytes);
-	correction tree = correction_of(site, algo, proto, bytes);
+	struct latency wait = latency_of(kind, site, algo, proto, bytes);
+	struct correction tree = correction_of(site, algo, proto, bytes);
 	double rate = bandwidth_of(kind, site, algo, proto);
 	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
 	*out = (lk_nccl_terms){

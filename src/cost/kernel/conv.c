@@ -13,28 +13,28 @@
 #include "cost/kernel/kernel.h"
 
 /* What a convolution works on, whichever way round it is written as a product. */
-typedef struct conv {
+struct conv {
 	double pixels, out, in;  /* of the output; channels */
 	bool weights;            /* the gradient of the weights: pixels are summed */
 	double side;             /* of an image */
-} conv;
+};
 
-static conv conv_of(const lk_ops *ops, uint32_t op) {
+static struct conv conv_of(const lk_ops *ops, uint32_t op) {
 	const double window = 9;
 	bool weights = ops->flags[op] & LK_OP_SUMS_PIXELS;
-	if (weights) return (conv){ops->k[op], ops->m[op], ops->n[op] / window, true, ops->window[op]};
-	return (conv){ops->m[op], ops->n[op], ops->k[op] / window, false, ops->window[op]};
+	if (weights) return (struct conv){ops->k[op], ops->m[op], ops->n[op] / window, true, ops->window[op]};
+	return (struct conv){ops->m[op], ops->n[op], ops->k[op] / window, false, ops->window[op]};
 }
 
 /* Tiles of t x t pixels that cover the images. */
-static double tiles(const conv *c, double t) {
+static double tiles(const struct conv *c, double t) {
 	double along = ceil(c->side / t);
 	return c->pixels / (c->side * c->side) * along * along;
 }
 
 /* Additions take a slot of two operations each. A block of 64 filters transforms its pixels (32 additions for a tile and
  * channel) and its sums back (24 for a tile and filter); filters are transformed once. */
-static double fused(const conv *c, const lk_gemm_numbers *numbers, const lk_device *device, double bytes) {
+static double fused(const struct conv *c, const lk_gemm_numbers *numbers, const lk_device *device, double bytes) {
 	const double products = 16, filters = 64;
 	double count = tiles(c, 2), additions = count * (32 * c->in * ceil(c->out / filters) + 24 * c->out);
 	lk_gemm_shape shape = {LK_FP32, products, count, c->out, c->in};
@@ -42,7 +42,7 @@ static double fused(const conv *c, const lk_gemm_numbers *numbers, const lk_devi
 }
 
 /* Kernels for the pixels, for the filters (or the other gradient), products, and for what comes out. */
-static double apart(const conv *c, const lk_gemm_numbers *numbers, const lk_device *device, double stream_rate) {
+static double apart(const struct conv *c, const lk_gemm_numbers *numbers, const lk_device *device, double stream_rate) {
 	const double products = 36, kernels = 3, width = 4, window = 9;
 	double count = tiles(c, 4), near = c->pixels * (c->in + c->out), far = products * count * (c->in + c->out);
 	double filters = c->in * c->out * (window + products);
@@ -55,7 +55,7 @@ double lk_conv_winograd(const lk_graph *graph, uint32_t op, const lk_gemm_number
                         double stream_rate) {
 	const lk_ops *ops = &graph->ops;
 	if (ops->dtype[op] != LK_FP32 || ops->window[op] <= 0) return INFINITY;
-	conv c = conv_of(ops, op);
+	struct conv c = conv_of(ops, op);
 	double both = apart(&c, numbers, device, stream_rate);
 	bool has_fused = !c.weights && device->arch != LK_ARCH_KEPLER;
 	return has_fused ? fmin(both, fused(&c, numbers, device, ops->bytes[op])) : both;

@@ -157,18 +157,18 @@ void lk_host_lookup_find(const lk_host_lookup *h, const lk_lookup *l, const lk_h
 
 /* ---- rows ---- */
 
-typedef struct row_lines {
+struct row_lines {
 	double vectors, tail, ahead, torn, rest;
-} row_lines;
+};
 
-static row_lines row_lines_of(double bytes) {
+static struct row_lines row_lines_of(double bytes) {
 	double lines = lines_of(bytes), vectors = ceil(bytes / line_bytes);
 	bool is_long = vectors >= ahead_lines;
-	return (row_lines){vectors, fmod(bytes, line_bytes) > 0, fmin(fmin(lines, vectors), ahead_lines), is_long ? 0 : fmax(lines - vectors, 0),
+	return (struct row_lines){vectors, fmod(bytes, line_bytes) > 0, fmin(fmin(lines, vectors), ahead_lines), is_long ? 0 : fmax(lines - vectors, 0),
 	                   is_long ? lines - ahead_lines : 0};
 }
 
-static double work_of(const lk_host_work *w, const row_lines *r) {
+static double work_of(const lk_host_work *w, const struct row_lines *r) {
 	return w->row_s + w->vector_s * r->vectors + w->tail_s * r->tail;
 }
 
@@ -180,7 +180,7 @@ static double alone(double far) {
 
 /* Rows of which so many are found on each level; among those fetched beside one that is far, a share `crowd` is far, too. Long
  * rows take long enough to hide what is fetched ahead. */
-static double read_of(const lk_host_lookup *h, const lk_host_read *read, const row_lines *r, const double *found, double crowd) {
+static double read_of(const lk_host_lookup *h, const lk_host_read *read, const struct row_lines *r, const double *found, double crowd) {
 	double sum = 0, waits = alone(crowd) * fmax(1 - r->vectors / (2 * ahead_lines), 0);
 	for (int i = LK_HOST_LAST; i < LK_HOST_LEVELS; i++)
 		sum += found[i] * (read[i].row_s + read[i].line_s * r->ahead + h->torn_s[i] * r->torn + read[i].rest_s * r->rest + read[i].wait_s * waits);
@@ -215,7 +215,7 @@ static double lines_in_order(const lk_lookup *l) {
 }
 
 static double forward_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *f) {
-	row_lines r = row_lines_of(l->dim * element_of(l));
+	struct row_lines r = row_lines_of(l->dim * element_of(l));
 	double rows = uses->lookups * work_of(&h->add, &r) + read_of(h, h->row, &r, f->lookups, uses->crowd) + walks_of(h, uses, f);
 	rows += uses->first * from_others(h, r.ahead + r.torn + r.rest, f, h->shared_s);
 	double sample = h->sample_s + h->guess_s * f->unexpected + lines_in_order(l) * mean_of(f->sums, h->sum_line_s);
@@ -229,8 +229,8 @@ static double first_gradients(const lk_host_lookup *h, const lk_lookup *l, doubl
 
 /* Rows are changed in their order, so that a page is met once. */
 static double change_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *f) {
-	row_lines r = row_lines_of(l->dim * element_of(l));
-	row_lines numbers = {.vectors = l->dim * element_of(l) / line_bytes, .tail = r.tail}; /* the squares' sum takes them one by one */
+	struct row_lines r = row_lines_of(l->dim * element_of(l));
+	struct row_lines numbers = {.vectors = l->dim * element_of(l) / line_bytes, .tail = r.tail}; /* the squares' sum takes them one by one */
 	double each = work_of(&h->change, &numbers) + from_others(h, r.ahead + r.torn + r.rest, f, h->update_shared_s), found[LK_HOST_LEVELS];
 	each += uses->state_lines / uses->rows * mean_of(f->step, h->state_s);
 	double dense = uses->rows / l->rows; /* rows behind one another: the processor's prefetcher has them */
@@ -243,7 +243,7 @@ static double change_seconds(const lk_host_lookup *h, const lk_lookup *l, const 
 }
 
 static double backward_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *f) {
-	row_lines g = row_lines_of(single * l->dim);
+	struct row_lines g = row_lines_of(single * l->dim);
 	double n = uses->lookups, first = first_gradients(h, l, n), found[LK_HOST_LEVELS];
 	for (int i = 0; i < LK_HOST_LEVELS; i++) found[i] = first * f->step[i] + (n - first) * f->again[i];
 	double add = n * work_of(&h->gradient_add, &g) + read_of(h, h->gradient, &g, found, (1 + exp(-l->pooling)) / 2);
@@ -285,18 +285,18 @@ lk_host_share lk_host_share_of(const lk_host_share *all, int ranks) {
 
 /* ---- calibration ---- */
 
-typedef struct number {
+struct number {
 	const char *name;
 	size_t offset;
 	double unit;
-} number;
+};
 
 #define AT(field) offsetof(lk_host_lookup, field)
 #define NS(name, field) {name "_ns", AT(field), 1e-9}
 #define WORK(name, field) NS(name, field.row_s), NS(name "_vector", field.vector_s), NS(name "_tail", field.tail_s)
 #define READ(name, field) NS(name, field.row_s), NS(name "_line", field.line_s), NS(name "_rest", field.rest_s)
 #define BEYOND(name, field) NS(name "_last", field[LK_HOST_LAST]), NS(name "_far", field[LK_HOST_FAR])
-static const number numbers[] = {
+static const struct number numbers[] = {
 	{"near_kib", AT(near_bytes), 1024}, {"last_kib", AT(last_bytes), 1024}, {"near_slope", AT(near_slope), 1},
 	{"last_slope", AT(last_slope), 1}, {"step_share", AT(step_share), 1}, {"sum_share", AT(sum_share), 1},
 	{"span_mib", AT(span_bytes), 0x1p20}, {"guesses", AT(guesses), 1},

@@ -23,10 +23,10 @@ static const struct tile {
 
 enum { TILES = sizeof tiles / sizeof *tiles };
 
-typedef struct choice {
+struct choice {
 	double seconds, waves;
 	int tile, splits;
-} choice;
+};
 
 /* Seconds of `k` multiply-adds for each element of a tile. */
 static double tile_seconds(const lk_gemm_numbers *numbers, int tile, double rate, double k) {
@@ -34,7 +34,7 @@ static double tile_seconds(const lk_gemm_numbers *numbers, int tile, double rate
 	return 2.0 * tiles[tile].m * tiles[tile].n * k / (rate * efficiency) + numbers->fill_s;
 }
 
-static choice tile_time(const lk_gemm_numbers *numbers, int tile, const lk_gemm_shape *s, int splits, int sms,
+static struct choice tile_time(const lk_gemm_numbers *numbers, int tile, const lk_gemm_shape *s, int splits, int sms,
                         double rate) {
 	double ctas = ceil(s->m / tiles[tile].m) * ceil(s->n / tiles[tile].n) * s->batch * splits;
 	/* Beyond a few waves persistent kernels and early finishers blur the edge: the last partial wave counts as it is. */
@@ -43,14 +43,14 @@ static choice tile_time(const lk_gemm_numbers *numbers, int tile, const lk_gemm_
 	double step = numbers->k_step, k = step > 0 ? ceil(s->k / splits / step) * step : s->k / splits;
 	double per_tile = tile_seconds(numbers, tile, rate / sms, k + numbers->k_extra);
 	double reduce = splits > 1 ? 0.05 * splits * per_tile : 0; /* partial sums are written and added */
-	return (choice){waves * per_tile + reduce, exact, tile, splits};
+	return (struct choice){waves * per_tile + reduce, exact, tile, splits};
 }
 
-static choice best_tile(const lk_gemm_numbers *numbers, const lk_gemm_shape *s, int sms, double rate) {
-	choice best = {INFINITY, 0, 0, 1};
+static struct choice best_tile(const lk_gemm_numbers *numbers, const lk_gemm_shape *s, int sms, double rate) {
+	struct choice best = {INFINITY, 0, 0, 1};
 	for (int t = 0; t < TILES; t++) {
 		for (int splits = 1; splits == 1 || (splits <= 4 && s->k / splits >= 512); splits *= 2) {
-			choice c = tile_time(numbers, t, s, splits, sms, rate);
+			struct choice c = tile_time(numbers, t, s, splits, sms, rate);
 			if (c.seconds < best.seconds) best = c;
 			if (c.waves >= 1) break; /* split only what leaves SMs idle */
 		}
@@ -66,7 +66,7 @@ double lk_gemm_formula(const lk_gemm_numbers *numbers, const lk_device *device, 
                        lk_gemm_detail *detail) {
 	double rate = lk_peak_flops(device, s->dtype) * numbers->efficiency, width = lk_dtype_bytes(s->dtype);
 	if (!aligned(s->n) || !aligned(s->k)) rate *= numbers->unaligned;
-	choice c = best_tile(numbers, s, device->sms > 0 ? device->sms : 1, rate);
+	struct choice c = best_tile(numbers, s, device->sms > 0 ? device->sms : 1, rate);
 	const struct tile *t = &tiles[c.tile];
 	if (isnan(bytes)) bytes = width * s->batch * (s->m * s->n + s->m * s->k + s->k * s->n);
 	double read = width * s->batch * ceil(s->m / t->m) * ceil(s->n / t->n) * (t->m + t->n) * s->k;

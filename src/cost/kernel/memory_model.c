@@ -135,12 +135,12 @@ static void usual(double x[LK_MEMORY_NUMBERS]) {
 }
 
 /* Means over rows, by ratio where the number is one. */
-typedef struct mean {
+struct mean {
 	double sum[LK_MEMORY_NUMBERS];
 	int rows;
-} mean;
+};
 
-static void add_row(mean *m, const lk_calibration_row *row, double efficiency_ratio) {
+static void add_row(struct mean *m, const lk_calibration_row *row, double efficiency_ratio) {
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {
 		const lk_memory_number *n = &lk_memory_numbers[i];
 		double x = lk_calibration_value(row, n->name, n->usual);
@@ -151,7 +151,7 @@ static void add_row(mean *m, const lk_calibration_row *row, double efficiency_ra
 	m->rows++;
 }
 
-static void finish_mean(const mean *m, double x[LK_MEMORY_NUMBERS]) {
+static void finish_mean(const struct mean *m, double x[LK_MEMORY_NUMBERS]) {
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {
 		double v = m->sum[i] / m->rows;
 		x[i] = lk_memory_numbers[i].ratio ? exp(v) : v;
@@ -179,7 +179,7 @@ static bool same_kind(const char *variant, const lk_memory_kernel *kernel, const
 /* Sorts a row into the means: on the device itself, on its architecture, on any; other operations on the device. Later
  * rows of a subject win over earlier ones; tables have one each. */
 static void sort_row(const lk_calibration_row *row, const lk_device *device, const lk_device *without,
-                     const lk_memory_kernel *kernel, lk_dtype dtype, mean means[LK_BASIS_NONE]) {
+                     const lk_memory_kernel *kernel, lk_dtype dtype, struct mean means[LK_BASIS_NONE]) {
 	char variant[64];
 	snprintf(variant, sizeof variant, "%s %s", kernel->name, lk_dtype_name(dtype));
 	const lk_device *subject = lk_device_find(row->subject);
@@ -198,7 +198,7 @@ static void sort_row(const lk_calibration_row *row, const lk_device *device, con
 lk_memory_model lk_memory_model_find(const lk_calibration *calibration, const lk_device *device,
                                      const lk_memory_kernel *kernel, lk_dtype dtype, const lk_device *without,
                                      lk_memory_basis *basis) {
-	mean means[LK_BASIS_NONE];
+	struct mean means[LK_BASIS_NONE];
 	memset(means, 0, sizeof means);
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];

@@ -8,14 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct merge {
+struct merge {
 	bool (*may)(const lk_graph *, uint32_t op, const bool *mask);
 	double bytes;           /* of a run at most; 0 any */
 	bool split;             /* and of a single operation */
 	uint32_t *last;         /* of the block's operations: place of the last of their run, or UINT32_MAX */
 	uint32_t *first;        /* of the last of a run: place of its first */
 	uint32_t before, after; /* operations that may be merged, and what they became */
-} merge;
+};
 
 /* ---- runs ---- */
 
@@ -29,12 +29,12 @@ static bool alike(const lk_ops *o, uint32_t a, uint32_t b) {
 		   o->stream[a] == o->stream[b] && o->dtype[a] == o->dtype[b] && o->phase[a] == o->phase[b];
 }
 
-typedef struct run {
+struct run {
 	uint32_t first, last, count; /* count 0: none open */
 	double bytes;
-} run;
+};
 
-static bool waits_for(const lk_ops *o, const lk_block *block, uint32_t i, const run *r, const uint32_t *last) {
+static bool waits_for(const lk_ops *o, const lk_block *block, uint32_t i, const struct run *r, const uint32_t *last) {
 	if (o->join[i] >> o->stream[r->last] & 1) return true;
 	for (uint32_t d = o->dep_begin[i]; d < o->dep_begin[i + 1]; d++)
 		if (o->deps[d] + block->begin >= r->first && last[o->deps[d]] == r->first - block->begin) return true;
@@ -42,7 +42,7 @@ static bool waits_for(const lk_ops *o, const lk_block *block, uint32_t i, const 
 }
 
 /* While a run is open its members carry the place of its first; when it is closed, that of its last. */
-static void close_run(const lk_block *block, run *r, merge *m) {
+static void close_run(const lk_block *block, struct run *r, struct merge *m) {
 	uint32_t first = r->first - block->begin, last = r->last - block->begin;
 	for (uint32_t i = first; r->count && i <= last; i++)
 		if (m->last[i] == first) m->last[i] = last;
@@ -50,9 +50,9 @@ static void close_run(const lk_block *block, run *r, merge *m) {
 	r->count = 0;
 }
 
-static void find_runs(lk_rewrite *w, const lk_block *block, merge *m) {
+static void find_runs(lk_rewrite *w, const lk_block *block, struct merge *m) {
 	const lk_ops *o = &w->from->ops;
-	run r = {0};
+	struct run r = {0};
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		bool member = m->may(w->from, i, w->mask) && plain(o, i);
 		m->last[i - block->begin] = UINT32_MAX;
@@ -60,7 +60,7 @@ static void find_runs(lk_rewrite *w, const lk_block *block, merge *m) {
 		bool between = r.count && !member && (o->stream[i] == o->stream[r.last] || waits_for(o, block, i, &r, m->last));
 		if (between || (member && r.count && !fits)) close_run(block, &r, m);
 		if (!member) continue;
-		if (!r.count) r = (run){.first = i};
+		if (!r.count) r = (struct run){.first = i};
 		r.last = i, r.count++, r.bytes += o->bytes[i];
 		m->last[i - block->begin] = r.first - block->begin;
 	}
@@ -79,7 +79,7 @@ static uint32_t add_deps(lk_rewrite *w, const lk_op *op, uint32_t count) {
 	return count;
 }
 
-static void put_run(lk_rewrite *w, const lk_block *block, uint32_t i, merge *m) {
+static void put_run(lk_rewrite *w, const lk_block *block, uint32_t i, struct merge *m) {
 	uint32_t count = 0, at = i - block->begin;
 	lk_op op = lk_graph_op(w->from, i);
 	lk_edit_op known = {.factor = 0};
@@ -117,14 +117,14 @@ static void put_pieces(lk_rewrite *w, const lk_block *block, uint32_t i, uint32_
 
 enum { MOST_PIECES = 4096 };
 
-static uint32_t pieces_of(const lk_rewrite *w, uint32_t i, const merge *m) {
+static uint32_t pieces_of(const lk_rewrite *w, uint32_t i, const struct merge *m) {
 	bool whole = !m->split || !m->may(w->from, i, w->mask) || (w->from->ops.flags[i] & LK_OP_TRANSIENT);
 	double pieces = whole ? 1 : ceil(w->from->ops.bytes[i] / m->bytes * (1 - 1e-9));
 	return pieces > 1 ? (uint32_t)fmin(pieces, MOST_PIECES) : 1;
 }
 
 static void merge_block(lk_rewrite *w, const lk_block *block) {
-	merge *m = w->context;
+	struct merge *m = w->context;
 	lk_arena arena = LK_ARENA_INIT;
 	m->last = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
 	m->first = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
@@ -171,26 +171,26 @@ static lk_status merged_block(lk_edit *edit, uint32_t like, const lk_edit_op *kn
 	return lk_graph_end_block(graph, id, err);
 }
 
-typedef struct bucket {
+struct bucket {
 	size_t last; /* call */
 	uint32_t count;
 	double bytes;
 	lk_edit_op known;
-} bucket;
+};
 
-static lk_status end_bucket(lk_edit *edit, lk_program *program, bucket *b, lk_error *err) {
+static lk_status end_bucket(lk_edit *edit, lk_program *program, struct bucket *b, lk_error *err) {
 	if (b->count > 1) {
 		uint32_t id;
 		LK_TRY(merged_block(edit, program->calls.at[b->last].block, &b->known, b->bytes, &id, err));
 		program->calls.at[b->last].block = id;
 		edit->changed += b->count;
 	}
-	*b = (bucket){0};
+	*b = (struct bucket){0};
 	return LK_OK;
 }
 
 static lk_status merge_calls(lk_edit *edit, lk_program *program, double most, const bool *mask, lk_error *err) {
-	bucket b = {0};
+	struct bucket b = {0};
 	for (size_t c = 0; c < program->calls.count; c++) {
 		lk_call *call = &program->calls.at[c];
 		if (!is_bucket(edit, call, mask)) continue;
@@ -226,7 +226,7 @@ static lk_status check_pieces(const lk_edit *edit, double bytes, const bool *mas
 }
 
 lk_status lk_edit_buckets(lk_edit *edit, double bytes, const bool *mask, lk_error *err) {
-	merge m = {.may = lk_edit_reduces_gradients, .bytes = bytes, .split = true};
+	struct merge m = {.may = lk_edit_reduces_gradients, .bytes = bytes, .split = true};
 	LK_TRY(check_pieces(edit, bytes, mask, err));
 	LK_TRY(lk_edit_rewrite(edit, merge_block, mask, &m, err));
 	edit->changed = m.before != m.after ? m.before : 0;
@@ -245,7 +245,7 @@ static bool updates(const lk_graph *graph, uint32_t op, const bool *mask) {
 }
 
 lk_status lk_edit_fuse_optimizer(lk_edit *edit, lk_error *err) {
-	merge m = {.may = updates};
+	struct merge m = {.may = updates};
 	LK_TRY(lk_edit_rewrite(edit, merge_block, NULL, &m, err));
 	edit->changed = m.before != m.after ? m.before : 0;
 	if (!edit->changed || !edit->graph->traced) return LK_OK;

@@ -19,12 +19,12 @@ static bool computes(unsigned kind) {
 /* ---- off ---- */
 
 /* Streams that collectives and compute use, of one block. */
-typedef struct streams {
+struct streams {
 	uint32_t collective, compute;
-} streams;
+};
 
-static streams used(const lk_graph *graph, uint32_t begin, uint32_t end) {
-	streams s = {0, 0};
+static struct streams used(const lk_graph *graph, uint32_t begin, uint32_t end) {
+	struct streams s = {0, 0};
 	for (uint32_t i = begin; i < end; i++) {
 		if (lk_op_is_collective(graph->ops.kind[i])) s.collective |= LK_JOIN(graph->ops.stream[i]);
 		if (computes(graph->ops.kind[i])) s.compute |= LK_JOIN(graph->ops.stream[i]);
@@ -32,7 +32,7 @@ static streams used(const lk_graph *graph, uint32_t begin, uint32_t end) {
 	return s;
 }
 
-static void serialise(lk_edit *edit, const lk_block *block, streams s) {
+static void serialise(lk_edit *edit, const lk_block *block, struct streams s) {
 	lk_ops *ops = &edit->graph->ops;
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		uint32_t own = LK_JOIN(ops->stream[i]), before = ops->join[i];
@@ -46,7 +46,7 @@ static void serialise(lk_edit *edit, const lk_block *block, streams s) {
 
 static void overlap_off(lk_edit *edit) {
 	lk_graph *graph = edit->graph;
-	streams all = used(graph, 0, graph->ops.count);
+	struct streams all = used(graph, 0, graph->ops.count);
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
 		serialise(edit, block, graph->traced ? used(graph, block->begin, block->end) : all);
@@ -55,13 +55,13 @@ static void overlap_off(lk_edit *edit) {
 
 /* ---- on ---- */
 
-typedef struct plan {
+struct plan {
 	uint32_t *start; /* of reductions: place of the compute operation that they start behind, or UINT32_MAX */
 	uint32_t last;   /* place of the last compute of the backward pass */
 	unsigned stream;
 	uint32_t changed;
 	bool any, full;
-} plan;
+};
 
 static bool backward(const lk_ops *o, uint32_t i) {
 	return computes(o->kind[i]) && (o->phase[i] == LK_PHASE_BACKWARD || o->phase[i] == LK_PHASE_WEIGHT);
@@ -76,7 +76,7 @@ static unsigned free_stream(const lk_graph *graph, const lk_block *block) {
 }
 
 /* Compute time of the backward pass, bytes of the reductions. */
-static void totals(const lk_rewrite *w, const lk_block *block, plan *p, double *time, double *bytes) {
+static void totals(const lk_rewrite *w, const lk_block *block, struct plan *p, double *time, double *bytes) {
 	const lk_ops *o = &w->from->ops;
 	*time = *bytes = 0;
 	for (uint32_t i = block->begin; i < block->end; i++) {
@@ -85,7 +85,7 @@ static void totals(const lk_rewrite *w, const lk_block *block, plan *p, double *
 	}
 }
 
-static void plan_starts(const lk_rewrite *w, const lk_block *block, plan *p) {
+static void plan_starts(const lk_rewrite *w, const lk_block *block, struct plan *p) {
 	const lk_ops *o = &w->from->ops;
 	double time, bytes, ready = 0, ran = 0;
 	totals(w, block, p, &time, &bytes);
@@ -101,7 +101,7 @@ static void plan_starts(const lk_rewrite *w, const lk_block *block, plan *p) {
 	}
 }
 
-static void put_reduction(lk_rewrite *w, const lk_block *block, uint32_t i, plan *p) {
+static void put_reduction(lk_rewrite *w, const lk_block *block, uint32_t i, struct plan *p) {
 	uint32_t at = i - block->begin;
 	lk_op op = lk_rewrite_op(w, block, i);
 	op.stream = (uint8_t)p->stream;
@@ -116,7 +116,7 @@ static void put_reduction(lk_rewrite *w, const lk_block *block, uint32_t i, plan
 }
 
 /* Until the backward pass has ended nothing waits for reductions; behind it all device work does. */
-static void put_other(lk_rewrite *w, const lk_block *block, uint32_t i, const plan *p) {
+static void put_other(lk_rewrite *w, const lk_block *block, uint32_t i, const struct plan *p) {
 	lk_op was = lk_graph_op(w->from, i), op = lk_rewrite_op(w, block, i);
 	if (i - block->begin <= p->last) {
 		uint32_t count = 0;
@@ -131,7 +131,7 @@ static void put_other(lk_rewrite *w, const lk_block *block, uint32_t i, const pl
 }
 
 static void overlap_block(lk_rewrite *w, const lk_block *block) {
-	plan *all = w->context, p = {.stream = free_stream(w->from, block)};
+	struct plan *all = w->context, p = {.stream = free_stream(w->from, block)};
 	uint32_t size = block->end - block->begin;
 	p.start = malloc(((size_t)size + 1) * sizeof *p.start);
 	if (!p.start) {
@@ -183,7 +183,7 @@ static lk_status name_streams(lk_edit *edit, lk_error *err) {
 }
 
 lk_status lk_edit_overlap(lk_edit *edit, bool on, const bool *mask, lk_error *err) {
-	plan all = {0};
+	struct plan all = {0};
 	edit->changed = 0;
 	if (!on) return overlap_off(edit), LK_OK;
 	if (!edit->graph->traced) return check_predicted(edit, mask, err);

@@ -65,11 +65,11 @@ bool lk_edit_reduces_gradients(const lk_graph *graph, uint32_t op, const bool *m
 
 /* ---- growing ---- */
 
-typedef struct growth {
+struct growth {
 	double factor;
 	uint32_t chains; /* afterwards */
 	const bool *mask;
-} growth;
+};
 
 static lk_status no_copies(const lk_edit *edit, uint32_t ranks, const char *why, lk_error *err) {
 	const lk_ranks *r = &edit->graph->ranks;
@@ -83,7 +83,7 @@ static bool whole(double x) {
 }
 
 /* Groups among the chains: those of data parallelism take part in the growth. Hybrid sharding grows by its replicas. */
-static lk_status grow_groups(lk_edit *edit, const growth *g, uint32_t ranks, lk_error *err) {
+static lk_status grow_groups(lk_edit *edit, const struct growth *g, uint32_t ranks, lk_error *err) {
 	lk_ranks *r = &edit->graph->ranks;
 	bool hybrid = r->group[LK_GROUP_SHARD].size < r->group[LK_GROUP_DP].size;
 	uint32_t dp = r->group[LK_GROUP_DP].size, before = r->chains;
@@ -100,7 +100,7 @@ static lk_status grow_groups(lk_edit *edit, const growth *g, uint32_t ranks, lk_
 	return LK_OK;
 }
 
-static void grow_teams(lk_edit *edit, const growth *g) {
+static void grow_teams(lk_edit *edit, const struct growth *g) {
 	for (size_t t = 0; t < edit->graph->teams.count; t++) {
 		lk_team *team = &edit->graph->teams.at[t];
 		if (!g->mask[t]) continue;
@@ -116,7 +116,7 @@ static bool sharded(const lk_graph *graph, const bool *mask) {
 	return false;
 }
 
-static void shrink_optimizer(lk_edit *edit, const growth *g) {
+static void shrink_optimizer(lk_edit *edit, const struct growth *g) {
 	lk_graph *graph = edit->graph;
 	lk_ops *ops = &graph->ops;
 	if (graph->ranks.group[LK_GROUP_REPLICA].size > 1) return; /* sharded inside of what is copied */
@@ -136,7 +136,7 @@ static bool has_data_parallelism(const lk_graph *graph, const bool *mask) {
 
 static lk_status grow(lk_edit *edit, uint32_t ranks, const bool *mask, lk_error *err) {
 	lk_graph *graph = edit->graph;
-	growth g = {.factor = (double)ranks / graph->ranks.world, .mask = mask};
+	struct growth g = {.factor = (double)ranks / graph->ranks.world, .mask = mask};
 	if (!whole(graph->ranks.chains * g.factor)) return no_copies(edit, ranks, "no whole number of copies", err);
 	if (!has_data_parallelism(graph, mask))
 		return no_copies(edit, ranks, "no collective reduces gradients, so nothing tells what copies would exchange",

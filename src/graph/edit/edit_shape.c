@@ -31,18 +31,18 @@ static bool streams(unsigned kind) {
 enum { MOST_ROWS = 64 };
 
 /* Different numbers of token rows: those of the forward products, most of a model's layers alike. */
-typedef struct rows {
+struct rows {
 	double at[MOST_ROWS];
 	int count;
-} rows;
+};
 
-static bool has(const rows *r, double m) {
+static bool has(const struct rows *r, double m) {
 	for (int i = 0; i < r->count; i++)
 		if (r->at[i] == m) return true;
 	return false;
 }
 
-static void find_rows(const lk_graph *graph, rows *out) {
+static void find_rows(const lk_graph *graph, struct rows *out) {
 	out->count = 0;
 	for (uint32_t i = 0; i < graph->ops.count && out->count < MOST_ROWS; i++) {
 		bool forward = graph->ops.phase[i] == LK_PHASE_FORWARD && multiplies(graph->ops.kind[i]);
@@ -52,7 +52,7 @@ static void find_rows(const lk_graph *graph, rows *out) {
 
 /* A gradient whose rows are tokens too may be of a weight: then the sum runs over tokens, and `m` is the width that the
  * name says nothing of. Where both could be tokens, names decide. */
-static bool sums_tokens(const lk_graph *graph, uint32_t i, const rows *r) {
+static bool sums_tokens(const lk_graph *graph, uint32_t i, const struct rows *r) {
 	const lk_ops *ops = &graph->ops;
 	if (ops->phase[i] == LK_PHASE_FORWARD || ops->phase[i] == LK_PHASE_RECOMPUTE) return false;
 	if (ops->phase[i] == LK_PHASE_WEIGHT) return true;
@@ -66,7 +66,7 @@ static double elements(const lk_ops *ops, uint32_t i) {
 	return fmax(ops->batch[i], 1) * (m * k + k * n + m * n);
 }
 
-static void grow_product(lk_edit *edit, uint32_t i, const rows *r, double f) {
+static void grow_product(lk_edit *edit, uint32_t i, const struct rows *r, double f) {
 	lk_ops *ops = &edit->graph->ops;
 	double before = elements(ops, i);
 	if (sums_tokens(edit->graph, i, r))
@@ -91,7 +91,7 @@ static bool of_weights(const lk_graph *graph, uint32_t i, const bool *mask) {
 		   ops->group[i] == LK_GROUP_EMBEDDING || ops->group[i] == LK_GROUP_MODEL;
 }
 
-static bool grows(lk_edit *edit, uint32_t i, const rows *r, double f) {
+static bool grows(lk_edit *edit, uint32_t i, const struct rows *r, double f) {
 	lk_ops *ops = &edit->graph->ops;
 	unsigned kind = ops->kind[i];
 	if (kind == LK_OP_HOST || kind == LK_OP_WAIT || kind == LK_OP_MACRO) return false;
@@ -106,7 +106,7 @@ static bool grows(lk_edit *edit, uint32_t i, const rows *r, double f) {
 
 void lk_edit_batch(lk_edit *edit, double factor, const bool *mask) {
 	lk_graph *graph = edit->graph;
-	rows r;
+	struct rows r;
 	edit->changed = 0;
 	find_rows(graph, &r);
 	for (uint32_t i = 0; i < edit->op.count; i++) {
@@ -156,13 +156,13 @@ static void put_conversion(lk_rewrite *w, const lk_block *block, uint32_t i, lk_
 	lk_rewrite_put(w, &op, &(lk_edit_op){.factor = 1});
 }
 
-typedef struct conversion {
+struct conversion {
 	lk_dtype dtype;
-	const rows *rows;
-} conversion;
+	const struct rows *rows;
+};
 
 static void convert_block(lk_rewrite *w, const lk_block *block) {
-	const conversion *c = w->context;
+	const struct conversion *c = w->context;
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		bool converts = multiplies(w->from->ops.kind[i]) && w->from->ops.dtype[i] < LK_FP8 &&
 						!sums_tokens(w->from, i, c->rows) && !behind_norm(w->from, block, i);
@@ -172,9 +172,9 @@ static void convert_block(lk_rewrite *w, const lk_block *block) {
 }
 
 static lk_status add_conversions(lk_edit *edit, lk_dtype dtype, lk_error *err) {
-	rows r;
+	struct rows r;
 	find_rows(edit->graph, &r);
-	return dtype >= LK_FP8 ? lk_edit_rewrite(edit, convert_block, NULL, &(conversion){dtype, &r}, err) : LK_OK;
+	return dtype >= LK_FP8 ? lk_edit_rewrite(edit, convert_block, NULL, &(struct conversion){dtype, &r}, err) : LK_OK;
 }
 
 lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err) {

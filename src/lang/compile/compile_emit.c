@@ -7,10 +7,10 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang/emit/emit.h"
 
-typedef struct emission {
+struct emission {
 	lc_program *p;
 	LK_VEC(lc_variant) variants;
-} emission;
+};
 
 /* ---- variants ---- */
 
@@ -22,7 +22,7 @@ static lk_status schedule_text(const lc_program *p, const lc_schedule *s, char *
 	return fclose(file) == 0 && *out ? LK_OK : lk_oom(err);
 }
 
-static lk_status add_variant(emission *e, const lc_schedule *s, lk_error *err) {
+static lk_status add_variant(struct emission *e, const lc_schedule *s, lk_error *err) {
 	if (!lk_push(&e->variants)) return lk_oom(err);
 	lc_variant *v = lk_last(&e->variants);
 	lc_program *rewritten = NULL;
@@ -35,7 +35,7 @@ static lk_status add_variant(emission *e, const lc_schedule *s, lk_error *err) {
 	return s ? schedule_text(e->p, s, &v->schedule, err) : LK_OK;
 }
 
-static lk_status add_variants(emission *e, const char *name, lk_error *err) {
+static lk_status add_variants(struct emission *e, const char *name, lk_error *err) {
 	const lc_schedule *one;
 	if (name && strcmp(name, "all") != 0) {
 		LK_TRY(lc_pick_schedule(e->p, name, &one, err));
@@ -46,7 +46,7 @@ static lk_status add_variants(emission *e, const char *name, lk_error *err) {
 	return LK_OK;
 }
 
-static void drop_variants(emission *e) {
+static void drop_variants(struct emission *e) {
 	for (size_t i = 0; i < e->variants.count; i++) {
 		lc_variant *v = &e->variants.at[i];
 		free(v->schedule);
@@ -61,7 +61,7 @@ static void drop_variants(emission *e) {
 static lc_emit *const targets[] = {[LK_COMPILE_MPI] = lc_emit_mpi, [LK_COMPILE_CUDA] = lc_emit_cuda};
 enum { TARGETS = sizeof targets / sizeof *targets };
 
-static lk_status write_text(const emission *e, const lk_compile_request *request, FILE *out, lk_error *err) {
+static lk_status write_text(const struct emission *e, const lk_compile_request *request, FILE *out, lk_error *err) {
 	int count = (int)e->variants.count;
 	if ((unsigned)request->target >= TARGETS || !targets[request->target])
 		return lk_fail(err, LK_ERR_INPUT, "--target", "this target is not built in");
@@ -79,7 +79,7 @@ static lk_status write_file(const char *path, const char *text, size_t size, lk_
 }
 
 /* In memory first, so that nothing is written where it fails. */
-static lk_status write_all(const emission *e, const lk_compile_request *request, FILE *out, lk_error *err) {
+static lk_status write_all(const struct emission *e, const lk_compile_request *request, FILE *out, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *memory = open_memstream(&text, &size);
@@ -93,7 +93,7 @@ static lk_status write_all(const emission *e, const lk_compile_request *request,
 }
 
 lk_status lc_do_emit(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
-	emission e = {0};
+	struct emission e = {0};
 	LK_TRY(lc_pick_program(answer, request, &e.p, err));
 	lk_status status = add_variants(&e, request->schedule, err);
 	if (status == LK_OK) status = write_all(&e, request, out, err);

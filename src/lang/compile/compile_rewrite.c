@@ -6,15 +6,15 @@
 #include "lang/rewrite/rewrite.h"
 
 /* Where the programs go: as text or as members of an array. */
-typedef struct writer {
+struct writer {
 	const lk_compile_request *request;
 	FILE *out;
 	bool structured;      /* JSON, by the writer */
 	lk_json_writer json;
 	bool begun;
-} writer;
+};
 
-static lk_status put(writer *w, lc_program *p, const lc_schedule *s, const lc_directive *made_by, lk_error *err) {
+static lk_status put(struct writer *w, lc_program *p, const lc_schedule *s, const lc_directive *made_by, lk_error *err) {
 	LK_TRY(lc_settle_rewritten(p, err));
 	if (!lk_push(&p->schedules)) return lk_oom(err);
 	LK_TRY(lc_bundles_schedule(p, s ? s->name : LC_PLAIN, lk_last(&p->schedules), err));
@@ -39,7 +39,7 @@ static const char *name_of(const lc_program *p, const lc_schedule *s, int step) 
 }
 
 /* Puts a copy of p, for settling gives names that later directives would not know. */
-static lk_status put_named(writer *w, const lc_program *p, const lc_schedule *s, int step, lk_error *err) {
+static lk_status put_named(struct writer *w, const lc_program *p, const lc_schedule *s, int step, lk_error *err) {
 	lc_program *copy;
 	LK_TRY(lc_rewrite_all(p, NULL, &copy, err));
 	copy->name = name_of(p, s, step);
@@ -48,7 +48,7 @@ static lk_status put_named(writer *w, const lc_program *p, const lc_schedule *s,
 	return status;
 }
 
-static lk_status each(writer *w, const lc_program *p, const lc_schedule *s, lk_error *err) {
+static lk_status each(struct writer *w, const lc_program *p, const lc_schedule *s, lk_error *err) {
 	lc_program *now, *next;
 	LK_TRY(lc_rewrite_all(p, NULL, &now, err));
 	lk_status status = LK_OK;
@@ -64,7 +64,7 @@ static lk_status each(writer *w, const lc_program *p, const lc_schedule *s, lk_e
 	return status;
 }
 
-static lk_status rewrite(writer *w, const lc_program *p, lk_error *err) {
+static lk_status rewrite(struct writer *w, const lc_program *p, lk_error *err) {
 	const char *name = w->request->schedule;
 	const lc_schedule *s;
 	if (name && strcmp(name, "all") != 0) {
@@ -75,7 +75,7 @@ static lk_status rewrite(writer *w, const lc_program *p, lk_error *err) {
 	return p->schedules.count ? LK_OK : each(w, p, NULL, err);
 }
 
-static lk_status json(const lc_file *file, const lc_program *p, writer *w, lk_error *err) {
+static lk_status json(const lc_file *file, const lc_program *p, struct writer *w, lk_error *err) {
 	w->structured = true;
 	lk_json_begin(&w->json, w->out, false);
 	lk_json_object(&w->json, NULL);
@@ -89,7 +89,7 @@ static lk_status json(const lc_file *file, const lc_program *p, writer *w, lk_er
 }
 
 lk_status lc_do_rewrite(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
-	writer w = {.request = request, .out = out};
+	struct writer w = {.request = request, .out = out};
 	lc_program *p;
 	LK_TRY(lc_pick_program(answer, request, &p, err));
 	return request->format == LK_COMPILE_JSON ? json(answer->file, p, &w, err) : rewrite(&w, p, err);

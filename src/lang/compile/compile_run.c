@@ -44,16 +44,16 @@ static lk_status read_settings(const char *text, lk_arena *arena, lc_run_options
 
 /* ---- what is said ---- */
 
-typedef struct report {
+struct report {
 	const lc_program *p;
 	const lc_sizes *s;
 	const lk_compile_request *request;
 	lc_summary *results;
 	int count;
 	lc_run *run;         /* for all elements */
-} report;
+};
 
-static void put_sizes(const report *r, FILE *out) {
+static void put_sizes(const struct report *r, FILE *out) {
 	for (int a = 0; a < r->p->axis_count; a++)
 		fprintf(out, "%s%s=%lld", a ? "," : "", r->p->axes[a].name, (long long)r->s->symbol[a]);
 	for (int d = 0; d < r->p->named_count; d++) {
@@ -66,7 +66,7 @@ static void put_sizes(const report *r, FILE *out) {
 		fprintf(out, ",%s=%lld", r->s->indices.at[i].name, (long long)r->s->indices.at[i].value);
 }
 
-static char *sizes_text(const report *r) {
+static char *sizes_text(const struct report *r) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *file = open_memstream(&text, &size);
@@ -76,7 +76,7 @@ static char *sizes_text(const report *r) {
 	return text;
 }
 
-static void put_extents(const report *r, const lc_summary *one, FILE *out) {
+static void put_extents(const struct report *r, const lc_summary *one, FILE *out) {
 	const lc_node *n = &r->p->nodes.at[one->id];
 	if (one->tensors > 1)
 		fprintf(out, "%lld tensors, %lld elements", (long long)one->tensors, (long long)one->elements);
@@ -85,7 +85,7 @@ static void put_extents(const report *r, const lc_summary *one, FILE *out) {
 	if (n->rank == 0 && one->tensors == 1) fputs("1 number", out);
 }
 
-static void put_result(const report *r, const lc_summary *one, FILE *out) {
+static void put_result(const struct report *r, const lc_summary *one, FILE *out) {
 	char name[80], type[256], number[32];
 	const lc_node *n = &r->p->nodes.at[one->id];
 	fprintf(out, "%s : %s\n  ", lc_result_name(r->p, one->id, name, sizeof name),
@@ -102,7 +102,7 @@ static void put_result(const report *r, const lc_summary *one, FILE *out) {
 	fputs(one->elements > one->firsts ? ", ...\n" : "\n", out);
 }
 
-static lk_status put_text(const report *r, FILE *out, lk_error *err) {
+static lk_status put_text(const struct report *r, FILE *out, lk_error *err) {
 	char *sizes = sizes_text(r);
 	if (!sizes) return lk_oom(err);
 	const char *schedule = r->request->schedule ? r->request->schedule : LC_PLAIN;
@@ -114,7 +114,7 @@ static lk_status put_text(const report *r, FILE *out, lk_error *err) {
 }
 
 /* Every element, tensor by tensor. */
-static lk_status json_elements(lk_json_writer *w, const report *r, int id, lk_error *err) {
+static lk_status json_elements(lk_json_writer *w, const struct report *r, int id, lk_error *err) {
 	const lc_node *n = &r->p->nodes.at[id];
 	const lc_cells *whole;
 	lk_json_array(w, "values");
@@ -134,7 +134,7 @@ static lk_status json_elements(lk_json_writer *w, const report *r, int id, lk_er
 	return LK_OK;
 }
 
-static lk_status json_result(lk_json_writer *w, const report *r, const lc_summary *one, lk_error *err) {
+static lk_status json_result(lk_json_writer *w, const struct report *r, const lc_summary *one, lk_error *err) {
 	char text[256];
 	const lc_node *n = &r->p->nodes.at[one->id];
 	lk_json_object(w, NULL);
@@ -163,7 +163,7 @@ static lk_status json_result(lk_json_writer *w, const report *r, const lc_summar
 	return LK_OK;
 }
 
-static lk_status put_json(const report *r, FILE *out, lk_error *err) {
+static lk_status put_json(const struct report *r, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	char *sizes = sizes_text(r);
 	if (!sizes) return lk_oom(err);
@@ -187,7 +187,7 @@ static lk_status put_json(const report *r, FILE *out, lk_error *err) {
 
 /* ---- running ---- */
 
-static lk_status summarize(lc_run *run, report *r, lk_arena *arena, lk_error *err) {
+static lk_status summarize(lc_run *run, struct report *r, lk_arena *arena, lk_error *err) {
 	int ids[LC_VALUES];
 	LK_TRY(lc_results(r->p, ids, LC_VALUES, &r->count, err));
 	r->results = LK_ARRAY(arena, lc_summary, (size_t)r->count);
@@ -200,7 +200,7 @@ static lk_status run_with(lk_compile *answer, const lc_program *p, const lc_size
 						  lk_arena *arena, FILE *out, lk_error *err) {
 	lc_run_options o = {
 		.seed = (uint64_t)request->seed, .key = (uint64_t)request->seed, .only_results = !request->compare};
-	report r = {.p = p, .s = s, .request = request};
+	struct report r = {.p = p, .s = s, .request = request};
 	lc_run *run = NULL;
 	o.arithmetic = request->field ? LC_FIELD : LC_NUMERIC;
 	LK_TRY(read_settings(request->set, arena, &o, err));

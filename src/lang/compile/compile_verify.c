@@ -10,22 +10,22 @@
 
 enum { MOST_RANKS = 16 };
 
-typedef struct checked {
+struct checked {
 	const char *schedule;
 	lc_verdict verdict;
-} checked;
+};
 
-typedef struct check {
+struct check {
 	const lc_program *p;
 	const lk_compile_request *request;
 	lc_verify_options o;
 	int ranks[MOST_RANKS];
-	LK_VEC(checked) done;
-} check;
+	LK_VEC(struct checked) done;
+};
 
 /* ---- what is tried ---- */
 
-static lk_status read_meshes(check *c, const char *text, lk_error *err) {
+static lk_status read_meshes(struct check *c, const char *text, lk_error *err) {
 	char word[32];
 	if (!text) return LK_OK;
 	for (const char *at = text;; at++) {
@@ -43,7 +43,7 @@ static lk_status read_meshes(check *c, const char *text, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status check_one(check *c, const lc_schedule *s, lk_error *err) {
+static lk_status check_one(struct check *c, const lc_schedule *s, lk_error *err) {
 	lc_program *q = NULL;
 	if (!lk_push(&c->done)) return lk_oom(err);
 	lk_last(&c->done)->schedule = s->name;
@@ -53,7 +53,7 @@ static lk_status check_one(check *c, const lc_schedule *s, lk_error *err) {
 	return status;
 }
 
-static lk_status check_schedules(check *c, lk_error *err) {
+static lk_status check_schedules(struct check *c, lk_error *err) {
 	const lc_schedule *one;
 	const char *name = c->request->schedule;
 	if (name && strcmp(name, "all") != 0) {
@@ -68,7 +68,7 @@ static lk_status check_schedules(check *c, lk_error *err) {
 
 /* ---- what is said ---- */
 
-static void put_text(const check *c, FILE *out) {
+static void put_text(const struct check *c, FILE *out) {
 	if (!c->done.count) fprintf(out, "program %s has no schedule to verify\n", c->p->name);
 	for (size_t i = 0; i < c->done.count; i++) {
 		const lc_verdict *v = &c->done.at[i].verdict;
@@ -95,7 +95,7 @@ static void put_text(const check *c, FILE *out) {
 	}
 }
 
-static void json_one(lk_json_writer *w, const checked *one) {
+static void json_one(lk_json_writer *w, const struct checked *one) {
 	const lc_verdict *v = &one->verdict;
 	lk_json_object(w, NULL);
 	lk_json_put_text(w, "schedule", one->schedule);
@@ -112,7 +112,7 @@ static void json_one(lk_json_writer *w, const checked *one) {
 	lk_json_object_end(w);
 }
 
-static lk_status put_json(const check *c, FILE *out, lk_error *err) {
+static lk_status put_json(const struct check *c, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
@@ -127,7 +127,7 @@ static lk_status put_json(const check *c, FILE *out, lk_error *err) {
 lk_status lc_do_verify(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
 	lc_program *p;
 	LK_TRY(lc_pick_program(answer, request, &p, err));
-	check c = {.p = p, .request = request};
+	struct check c = {.p = p, .request = request};
 	c.o = (lc_verify_options){.seed = (uint64_t)request->seed, .draws = request->draws, .sizes = request->sizes};
 	lk_status status = read_meshes(&c, request->meshes, err);
 	if (status == LK_OK) status = check_schedules(&c, err);

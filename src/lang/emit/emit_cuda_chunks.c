@@ -9,28 +9,28 @@
 
 enum { PARTS = 16, VALUES = 15 }; /* RT_CHUNK_PARTS; RT_CHUNK_VALUES but for the end */
 
-typedef struct cut {
+struct cut {
 	int value, dim;
 	bool written;
-} cut;
+};
 
-typedef struct pipeline {
+struct pipeline {
 	lc_mpi *c;
 	const lc_step *step;
-	cut cuts[PARTS][VALUES];
+	struct cut cuts[PARTS][VALUES];
 	int count[PARTS];
 	int axis; /* over which some values have slices of the dim that is cut, and others all of it; -1 */
-} pipeline;
+};
 
-static const lc_node *node(const pipeline *x, int id) { return &x->c->p->nodes.at[id]; }
-static bool sliced(const pipeline *x, const cut *v, int axis) {
+static const lc_node *node(const struct pipeline *x, int id) { return &x->c->p->nodes.at[id]; }
+static bool sliced(const struct pipeline *x, const struct cut *v, int axis) {
 	const lc_layout *l = &node(x, v->value)->layout[axis];
 	return l->kind == LC_S && l->dim == v->dim;
 }
 
 /* ---- what is cut ---- */
 
-static bool can_be_cut(const pipeline *x, const lc_step *s) {
+static bool can_be_cut(const struct pipeline *x, const lc_step *s) {
 	if (s->list >= 0) return false;
 	for (int i = 0; i < s->values.count; i++) {
 		const lc_node *n = node(x, s->values.at[i]);
@@ -44,13 +44,13 @@ static bool can_be_cut(const pipeline *x, const lc_step *s) {
 }
 
 /* Together with its operand: a view of one could not be cut as both. */
-static bool add(pipeline *x, int part, int value, int dim, bool written) {
+static bool add(struct pipeline *x, int part, int value, int dim, bool written) {
 	for (int i = 0; i < x->count[part]; i++)
 		if (x->cuts[part][i].value == value) return x->cuts[part][i].dim == dim && !written;
 	bool plain = lc_mpi_owner(x->c, value) == value && x->c->steps->storage[value] == value;
 	for (int a = 0; a < x->c->p->axis_count; a++) plain &= node(x, value)->layout[a].kind != LC_ROOT;
 	if (!plain || node(x, value)->list >= 0 || x->count[part] == VALUES) return false;
-	x->cuts[part][x->count[part]++] = (cut){value, dim, written};
+	x->cuts[part][x->count[part]++] = (struct cut){value, dim, written};
 	return true;
 }
 
@@ -60,10 +60,10 @@ static bool computed_by(const lc_step *s, int id) {
 	return false;
 }
 
-static bool in_memory(const pipeline *x, int id) { return x->c->steps->storage[id] >= 0 && node(x, id)->rank > 0; }
+static bool in_memory(const struct pipeline *x, int id) { return x->c->steps->storage[id] >= 0 && node(x, id)->rank > 0; }
 
 /* The operand of a value that is cut: along the dim that becomes the value's, or whole. */
-static bool add_operand(pipeline *x, int part, int id, int k) {
+static bool add_operand(struct pipeline *x, int part, int id, int k) {
 	int operand = node(x, id)->in[k], dim = -1;
 	if (!in_memory(x, operand) || computed_by(&x->step->parts[part], operand)) return true;
 	for (int d = 0; d < node(x, operand)->rank; d++)
@@ -74,7 +74,7 @@ static bool add_operand(pipeline *x, int part, int id, int k) {
 	return true;
 }
 
-static bool cut_part(pipeline *x, int part) {
+static bool cut_part(struct pipeline *x, int part) {
 	const lc_step *s = &x->step->parts[part];
 	if (!can_be_cut(x, s)) return false;
 	for (int i = 0; i < s->values.count; i++) {
@@ -89,7 +89,7 @@ static bool cut_part(pipeline *x, int part) {
 }
 
 /* Pieces of slices are slices again along one axis alone. */
-static bool find_axis(pipeline *x) {
+static bool find_axis(struct pipeline *x) {
 	x->axis = -1;
 	for (int a = 0; a < x->c->p->axis_count; a++) {
 		bool slices = false, others = false;
@@ -107,7 +107,7 @@ static bool find_axis(pipeline *x) {
 
 /* ---- text ---- */
 
-static void put_row(const pipeline *x, int part, const char *number) {
+static void put_row(const struct pipeline *x, int part, const char *number) {
 	const lc_step *s = &x->step->parts[part];
 	FILE *out = x->c->out;
 	char name[LC_IDENTIFIER];
@@ -115,7 +115,7 @@ static void put_row(const pipeline *x, int part, const char *number) {
 	for (int i = 0; i < s->after.count; i++) needs |= UINT32_C(1) << s->after.at[i];
 	fprintf(out, "\t\t\t{%s, %s, %u, {", number, s->kind == LC_STEP_COMM ? "true" : "false", (unsigned)needs);
 	for (int i = 0; i < x->count[part]; i++) {
-		const cut *v = &x->cuts[part][i];
+		const struct cut *v = &x->cuts[part][i];
 		bool joint = x->axis >= 0 && !sliced(x, v, x->axis) && node(x, v->value)->layout[x->axis].kind != LC_L;
 		fprintf(out, "{%s, %d, %s, %s}, ", lc_mpi_number(x->c, v->value, name), v->dim, joint ? "true" : "false",
 		        v->written ? "true" : "false");
@@ -123,7 +123,7 @@ static void put_row(const pipeline *x, int part, const char *number) {
 	fputs("{-1, 0, false, false}}},\n", out);
 }
 
-static void put_pipeline(const pipeline *x) {
+static void put_pipeline(const struct pipeline *x) {
 	FILE *out = x->c->out;
 	char name[LC_IDENTIFIER];
 	if (x->axis >= 0) fprintf(out, "\tif (run->mesh.ranks[%d] > 1) {\n", x->axis);
@@ -140,7 +140,7 @@ static void put_pipeline(const pipeline *x) {
 }
 
 void lc_cuda_chunks(lc_mpi *c, const lc_step *s) {
-	pipeline x = {.c = c, .step = s};
+	struct pipeline x = {.c = c, .step = s};
 	if (s->list >= 0 || s->chunk_dim < 0 || s->part_count < 2 || s->part_count > PARTS) return;
 	for (int i = 0; i < s->part_count; i++)
 		if (!cut_part(&x, i)) return;

@@ -36,10 +36,10 @@ static void put_part(lc_mpi *c, const lc_step *s, int i) {
 /* ---- slices ---- */
 
 /* A matmul and the collective that its slices go through. */
-typedef struct slices {
+struct slices {
 	int product, collective, axis, dim;
 	bool scatters;
-} slices;
+};
 
 /* A product of rows by one matrix, along whose rows the collective cuts. */
 static bool rows_of(const lc_mpi *c, int product, int dim) {
@@ -58,13 +58,13 @@ static int scatter_of(const lc_mpi *c, const lc_step *s) {
 
 static bool reducible(lc_dtype t) { return t != LC_F8 && t != LC_I16 && t != LC_U16; }
 
-static bool find_slices(const lc_mpi *c, const lc_step *s, slices *out) {
+static bool find_slices(const lc_mpi *c, const lc_step *s, struct slices *out) {
 	const lc_step *first = &s->parts[0], *second = &s->parts[1];
 	if (s->part_count < 2 || first->list >= 0 || second->list >= 0) return false;
 	if (first->kind == LC_STEP_CONTRACT && s->part_count == 2 && first->values.count == 1) {
 		int product = first->values.at[0], collective = scatter_of(c, second);
 		if (collective < 0 || node(c, collective)->in[0] != product) return false;
-		*out = (slices){product, collective, node(c, collective)->axis, node(c, collective)->d, true};
+		*out = (struct slices){product, collective, node(c, collective)->axis, node(c, collective)->d, true};
 		return reducible((lc_dtype)node(c, product)->dtype) && rows_of(c, product, out->dim);
 	}
 	if (first->kind != LC_STEP_COMM || second->kind != LC_STEP_CONTRACT || first->values.count != 1 ||
@@ -73,13 +73,13 @@ static bool find_slices(const lc_mpi *c, const lc_step *s, slices *out) {
 	int collective = first->values.at[0], product = second->values.at[0];
 	const lc_node *g = node(c, collective);
 	if (g->op != LC_ALLGATHER || node(c, product)->in[0] != collective) return false;
-	*out = (slices){product, collective, g->axis, g->d, false};
+	*out = (struct slices){product, collective, g->axis, g->d, false};
 	for (int a = 0; a < c->p->axis_count; a++)
 		if (node(c, g->in[0])->layout[a].turn != 0) return false;
 	return rows_of(c, product, out->dim);
 }
 
-static void put_collective(lc_mpi *c, const slices *x) {
+static void put_collective(lc_mpi *c, const struct slices *x) {
 	static const char *const reduces[LC_REDUCES] = {[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
 	char to[PART], from[PART];
 	const lc_node *n = node(c, x->collective);
@@ -91,7 +91,7 @@ static void put_collective(lc_mpi *c, const slices *x) {
 	else fprintf(c->out, "\t\t\trt_broadcast_slice(run, %s, %s, %d, %d, s);\n", to, from, x->axis, x->dim);
 }
 
-static void put_product(lc_mpi *c, const lc_step *part, const slices *x) {
+static void put_product(lc_mpi *c, const lc_step *part, const struct slices *x) {
 	char a[PART], y[PART], name[LC_IDENTIFIER];
 	lc_mpi_part(c, node(c, x->product)->in[0], a, sizeof a), lc_mpi_part(c, x->product, y, sizeof y);
 	fprintf(c->out, "\t\t\trt_on(run, run->main_stream, %s);\n", x->scatters ? "false" : "true");
@@ -119,7 +119,7 @@ static lk_status put_rest(lc_mpi *c, const lc_step *s) {
 	return LK_OK;
 }
 
-static lk_status put_slices(lc_mpi *c, const lc_step *s, const slices *x) {
+static lk_status put_slices(lc_mpi *c, const lc_step *s, const struct slices *x) {
 	char a[PART], y[PART];
 	lc_mpi_part(c, node(c, x->product)->in[0], a, sizeof a), lc_mpi_part(c, x->product, y, sizeof y);
 	fprintf(c->out,
@@ -136,7 +136,7 @@ static lk_status put_slices(lc_mpi *c, const lc_step *s, const slices *x) {
 
 lk_status lc_cuda_overlap(lc_mpi *c, const lc_step *s) {
 	char name[LC_IDENTIFIER];
-	slices x;
+	struct slices x;
 	for (int i = 0; i < s->part_count; i++) LK_TRY(lc_cuda_any(c, &s->parts[i]));
 	fprintf(c->out, "static void %s(rt_run *run) {\n\trt_fork(run);\n", lc_mpi_function(c, s, name));
 	if (find_slices(c, s, &x)) LK_TRY(put_slices(c, s, &x));

@@ -11,26 +11,26 @@ enum { PARTS = 32, READY = 4, CHOICES = 16 }; /* RT_FLOW_PARTS, RT_READY, RT_CHO
 
 typedef enum by { WHOLE, CUT, EACH } by;
 
-typedef struct part {
+struct part {
 	lc_step step;          /* a MAP, CONTRACT, ROWS, or COMM of one value */
 	const char *helper;    /* of its functions' names */
 	by by;
 	uint32_t needs;        /* bits of parts */
 	int value, cut;        /* what it leaves, and its dim that is cut; -1 */
 	int ready;             /* of a product: the slot in which its right operand is ready; -1 */
-} part;
+};
 
-typedef struct flow {
+struct flow {
 	lc_mpi *c;
 	const lc_step *step;
-	part parts[PARTS];
+	struct part parts[PARTS];
 	int count, axis, list, slots;
 	int64_t bucket;
 	const char *why;       /* it cannot be done */
-} flow;
+};
 
-static const lc_node *node(const flow *f, int id) { return &f->c->p->nodes.at[id]; }
-static bool moves(const part *p) { return p->step.kind == LC_STEP_COMM; }
+static const lc_node *node(const struct flow *f, int id) { return &f->c->p->nodes.at[id]; }
+static bool moves(const struct part *p) { return p->step.kind == LC_STEP_COMM; }
 
 static const char *move_of(int op) {
 	static const char *const names[LC_OP_COUNT] = {
@@ -43,13 +43,13 @@ static const char *move_of(int op) {
 
 /* ---- steps as parts ---- */
 
-static uint32_t add_part(flow *f, const lc_step *s, lc_step_kind kind, int *value, const char *helper, uint32_t needs) {
+static uint32_t add_part(struct flow *f, const lc_step *s, lc_step_kind kind, int *value, const char *helper, uint32_t needs) {
 	if (f->count == PARTS) {
 		f->why = "it has too many parts";
 		return 0;
 	}
-	part *p = &f->parts[f->count];
-	*p = (part){.step = *s, .helper = helper, .needs = needs, .value = -1, .cut = -1, .ready = -1};
+	struct part *p = &f->parts[f->count];
+	*p = (struct part){.step = *s, .helper = helper, .needs = needs, .value = -1, .cut = -1, .ready = -1};
 	p->step.kind = kind;
 	if (value) p->step.values = (lc_ids){value, 1};
 	if (kind == LC_STEP_MAP) p->value = s->space;
@@ -57,7 +57,7 @@ static uint32_t add_part(flow *f, const lc_step *s, lc_step_kind kind, int *valu
 	return UINT32_C(1) << f->count++;
 }
 
-static uint32_t add_ring(flow *f, lc_step *s, uint32_t needs) {
+static uint32_t add_ring(struct flow *f, lc_step *s, uint32_t needs) {
 	uint32_t all = 0;
 	if (s->scatter >= 0) all = add_part(f, s, LC_STEP_COMM, &s->scatter, "scatter", needs);
 	all |= add_part(f, s, LC_STEP_MAP, NULL, "pass", needs | all);
@@ -66,7 +66,7 @@ static uint32_t add_ring(flow *f, lc_step *s, uint32_t needs) {
 	return all;
 }
 
-static uint32_t add_step(flow *f, lc_step *s, uint32_t needs) {
+static uint32_t add_step(struct flow *f, lc_step *s, uint32_t needs) {
 	uint32_t all = 0;
 	if (s->bucket > f->bucket) f->bucket = s->bucket;
 	if (s->kind == LC_STEP_RING) return add_ring(f, s, needs);
@@ -76,7 +76,7 @@ static uint32_t add_step(flow *f, lc_step *s, uint32_t needs) {
 	return all;
 }
 
-static void add_steps(flow *f) {
+static void add_steps(struct flow *f) {
 	uint32_t of[PARTS] = {0};
 	const lc_step *s = f->step;
 	if (s->part_count > PARTS) f->why = "it has too many parts";
@@ -89,14 +89,14 @@ static void add_steps(flow *f) {
 
 /* ---- how each part is cut ---- */
 
-static bool made_here(const flow *f, int id) {
+static bool made_here(const struct flow *f, int id) {
 	for (int i = 0; i < f->count; i++)
 		for (int k = 0; k < f->parts[i].step.values.count; k++)
 			if (lc_mpi_root(f->c, f->parts[i].step.values.at[k]) == lc_mpi_root(f->c, id)) return true;
 	return false;
 }
 
-static lk_status cut_part(flow *f, part *p) {
+static lk_status cut_part(struct flow *f, struct part *p) {
 	const lc_node *n = p->value >= 0 ? node(f, p->value) : NULL;
 	bool can = false;
 	if (!n) return LK_OK;
@@ -112,11 +112,11 @@ static lk_status cut_part(flow *f, part *p) {
 	return LK_OK;
 }
 
-typedef struct sides {
+struct sides {
 	bool slices[LC_AXES], others[LC_AXES]; /* what has slices of the dim that is cut, and what has all of it */
-} sides;
+};
 
-static void see_value(flow *f, int id, int cut, sides *x) {
+static void see_value(struct flow *f, int id, int cut, struct sides *x) {
 	const lc_node *n = node(f, id);
 	for (int a = 0; a < f->c->p->axis_count; a++) {
 		bool slices = n->layout[a].kind == LC_S && n->layout[a].dim == cut;
@@ -126,9 +126,9 @@ static void see_value(flow *f, int id, int cut, sides *x) {
 	}
 }
 
-static void see_values(flow *f, sides *x) {
+static void see_values(struct flow *f, struct sides *x) {
 	for (int i = 0; i < f->count; i++) {
-		const part *p = &f->parts[i];
+		const struct part *p = &f->parts[i];
 		if (p->by != CUT) continue;
 		see_value(f, p->value, p->cut, x);
 		if (moves(p)) see_value(f, node(f, p->value)->in[0], p->cut, x);
@@ -136,8 +136,8 @@ static void see_values(flow *f, sides *x) {
 }
 
 /* The axis over which some values have slices of the dim that is cut, and others have all of it. */
-static void find_axis(flow *f) {
-	sides x = {{false}, {false}};
+static void find_axis(struct flow *f) {
+	struct sides x = {{false}, {false}};
 	see_values(f, &x);
 	for (int a = 0; a < f->c->p->axis_count; a++) {
 		if (!x.slices[a] || !x.others[a]) continue;
@@ -149,7 +149,7 @@ static void find_axis(flow *f) {
 
 /* ---- text ---- */
 
-static lk_status put_product(flow *f, const part *p, const char *name) {
+static lk_status put_product(struct flow *f, const struct part *p, const char *name) {
 	const lc_node *n = node(f, p->value);
 	char a[160], b[160], y[160];
 	lc_mpi_part(f->c, n->in[0], a, sizeof a), lc_mpi_part(f->c, n->in[1], b, sizeof b), lc_mpi_part(f->c, p->value, y, sizeof y);
@@ -162,21 +162,21 @@ static lk_status put_product(flow *f, const part *p, const char *name) {
 }
 
 /* A product of another kind, of one tensor of a list. */
-static lk_status put_tensor(flow *f, part *p, const char *name) {
+static lk_status put_tensor(struct flow *f, struct part *p, const char *name) {
 	fprintf(f->c->out, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)from, (void)to;\n", name);
 	lc_mpi_contraction(f->c, p->value, 1);
 	fputs("}\n\n", f->c->out);
 	return LK_OK;
 }
 
-static lk_status put_function(flow *f, part *p, const char *name) {
+static lk_status put_function(struct flow *f, struct part *p, const char *name) {
 	if (moves(p)) return LK_OK;
 	if (p->by == WHOLE) return lc_mpi_any(f->c, &p->step);
 	if (p->step.kind == LC_STEP_MAP) return lc_mpi_range(f->c, &p->step, name, p->cut);
 	return node(f, p->value)->op == LC_MATMUL ? put_product(f, p, name) : put_tensor(f, p, name);
 }
 
-static void put_row(flow *f, const part *p, const char *name) {
+static void put_row(struct flow *f, const struct part *p, const char *name) {
 	static const char *const ways[] = {[WHOLE] = "RT_WHOLE", [CUT] = "RT_CUT", [EACH] = "RT_EACH"};
 	FILE *out = f->c->out;
 	char to[LC_IDENTIFIER], from[LC_IDENTIFIER];
@@ -200,7 +200,7 @@ static void put_row(flow *f, const part *p, const char *name) {
 	fputs("},\n", out);
 }
 
-static lk_status each_part(flow *f, bool rows) {
+static lk_status each_part(struct flow *f, bool rows) {
 	const char *before = f->c->helper;
 	char name[LC_IDENTIFIER];
 	lk_status status = LK_OK;
@@ -214,13 +214,13 @@ static lk_status each_part(flow *f, bool rows) {
 	return status;
 }
 
-static bool cut_any(const flow *f) {
+static bool cut_any(const struct flow *f) {
 	for (int i = 0; i < f->count; i++)
 		if (f->parts[i].by == CUT) return true;
 	return false;
 }
 
-static lk_status put_flow(flow *f) {
+static lk_status put_flow(struct flow *f) {
 	FILE *out = f->c->out;
 	char name[LC_IDENTIFIER], right[160];
 	LK_TRY(each_part(f, false));
@@ -242,7 +242,7 @@ static lk_status put_flow(flow *f) {
 }
 
 lk_status lc_mpi_flow(lc_mpi *c, const lc_step *s, bool *done) {
-	flow f = {.c = c, .step = s, .axis = -1, .list = -1};
+	struct flow f = {.c = c, .step = s, .axis = -1, .list = -1};
 	add_steps(&f);
 	for (int i = 0; i < f.count && !f.why; i++) LK_TRY(cut_part(&f, &f.parts[i]));
 	if (!f.why) find_axis(&f);

@@ -100,18 +100,18 @@ static void put_values(lc_mpi *c) {
 
 /* ---- sizes as variables ---- */
 
-typedef struct used {
+struct used {
 	bool symbol[LC_SYMBOLS];
-} used;
+};
 
-static void use_dim(const lc_mpi *c, lc_dim d, used *u) {
+static void use_dim(const lc_mpi *c, lc_dim d, struct used *u) {
 	const lc_dim_sum *sum = &c->p->dims.at[d];
 	for (int i = 0; i < sum->count; i++)
 		for (int s = 0; s < LC_SYMBOLS; s++) u->symbol[s] |= sum->terms[i].power[s] != 0;
 }
 
 /* Returns whether any belongs to a list. */
-static void put_symbols(const lc_mpi *c, const used *u) {
+static void put_symbols(const lc_mpi *c, const struct used *u) {
 	char name[LC_IDENTIFIER];
 	for (int a = 0; a < c->p->axis_count; a++)
 		if (u->symbol[a]) fprintf(c->out, "\tconst int64_t %s = mesh->ranks[%d];\n", lc_identifier("q_", c->p->axes[a].name, name), a);
@@ -150,7 +150,7 @@ static bool shape_done(const lc_mpi *c, int id) {
 }
 
 static lk_status put_shapes(lc_mpi *c) {
-	used u = {{false}};
+	struct used u = {{false}};
 	for (int id = 0; id < count(c); id++)
 		for (int d = 0; d < node(c, id)->rank && c->part[id]; d++) use_dim(c, node(c, id)->dim[d], &u);
 	fprintf(c->out, "static void shape%d(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item, int64_t whole[RT_RANK]) {\n",
@@ -181,7 +181,7 @@ static lk_status put_condition(lc_mpi *c, const lc_condition *at, int list) {
 }
 
 static lk_status put_conditions(lc_mpi *c) {
-	used u = {{false}};
+	struct used u = {{false}};
 	for (size_t i = 0; i < c->p->conditions.count; i++)
 		use_dim(c, c->p->conditions.at[i].value, &u), use_dim(c, c->p->conditions.at[i].divisor, &u);
 	fprintf(c->out, "static const char *wrong%d(const rt_sizes *sizes, const rt_mesh *mesh) {\n", c->number);
@@ -201,7 +201,7 @@ static lk_status put_conditions(lc_mpi *c) {
 static lk_status put_bounds(lc_mpi *c) {
 	lc_dim rows[LC_VALUES];
 	char name[LC_IDENTIFIER];
-	used u = {{false}};
+	struct used u = {{false}};
 	for (int pass = 0; pass < 2; pass++) {
 		for (int id = 0; id < count(c); id++) {
 			const lc_node *n = node(c, id);

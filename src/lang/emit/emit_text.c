@@ -96,11 +96,11 @@ void lc_put_number(double number, lc_dtype t, FILE *out) {
 /* ---- formats ---- */
 
 /* What a format is in memory and in registers, and how it gets from one to the other. */
-typedef struct format_row {
+struct format_row {
 	const char *name, *memory, *registers, *load, *store;
-} format_row;
+};
 
-static const format_row formats[LC_DTYPE_COUNT] = {
+static const struct format_row formats[LC_DTYPE_COUNT] = {
 	[LC_F64] = {"RT_F64", "double", "double", "(", "("},
 	[LC_F32] = {"RT_F32", "float", "float", "(", "("},
 	[LC_F16] = {"RT_F16", "uint16_t", "float", "rt_from_f16(", "rt_to_f16("},

@@ -58,13 +58,13 @@ void lc_drop_idle_bundles(lc_program *p) {
 
 /* ---- back as a schedule ---- */
 
-typedef struct writer {
+struct writer {
 	const lc_program *p;
 	lk_arena *arena;
 	lc_directive *d;
-} writer;
+};
 
-static lk_status add_name(writer *w, const char *name, lk_error *err) {
+static lk_status add_name(struct writer *w, const char *name, lk_error *err) {
 	for (int i = 0; i < w->d->name_count; i++)
 		if (strcmp(w->d->names[i].text, name) == 0) return LK_OK;
 	if (!w->d->names && !(w->d->names = LK_ARRAY(w->arena, lc_word, w->p->nodes.count))) return lk_oom(err);
@@ -72,7 +72,7 @@ static lk_status add_name(writer *w, const char *name, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status add_bundle(writer *w, int which, lk_error *err) {
+static lk_status add_bundle(struct writer *w, int which, lk_error *err) {
 	const lc_bundle *bundle = &w->p->bundles.at[which];
 	*w->d = (lc_directive){.kind = bundle->kind, .chunk = bundle->chunk, .chunks = bundle->chunks,
 	                       .order = bundle->order, .size = bundle->size};
@@ -89,7 +89,7 @@ static lk_status add_bundle(writer *w, int which, lk_error *err) {
 }
 
 lk_status lc_bundles_schedule(const lc_program *p, const char *name, lc_schedule *out, lk_error *err) {
-	writer w = {.p = p, .arena = &p->file->arena};
+	struct writer w = {.p = p, .arena = &p->file->arena};
 	*out = (lc_schedule){.name = name, .directives = LK_ARRAY(w.arena, lc_directive, p->bundles.count)};
 	if (!out->directives) return lk_oom(err);
 	for (size_t i = 0; i < p->bundles.count; i++) {

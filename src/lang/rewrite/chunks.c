@@ -48,15 +48,15 @@ static int dim_from(const lc_program *p, int id, int k, int d) {
 
 /* ---- one dim for all ---- */
 
-typedef struct cutter {
+struct cutter {
 	const lc_program *p;
 	const uint8_t *set;
 	int *dim;            /* [values] -1: none */
 	int at;              /* the value that cannot be cut as the others are */
 	bool changed;
-} cutter;
+};
 
-static bool give(cutter *c, int id, int dim) {
+static bool give(struct cutter *c, int id, int dim) {
 	if (c->dim[id] == dim) return true;
 	if (dim < 0 || c->dim[id] >= 0) return c->at = id, false;
 	c->dim[id] = dim;
@@ -64,7 +64,7 @@ static bool give(cutter *c, int id, int dim) {
 	return true;
 }
 
-static bool spread_one(cutter *c, int id) {
+static bool spread_one(struct cutter *c, int id) {
 	const lc_node *n = &c->p->nodes.at[id];
 	for (int k = lc_first_read(n); k < n->inputs; k++) {
 		int u = n->in[k];
@@ -81,7 +81,7 @@ static bool spread_one(cutter *c, int id) {
 	return true;
 }
 
-static bool spread(cutter *c, int anchor, int dim) {
+static bool spread(struct cutter *c, int anchor, int dim) {
 	int count = (int)c->p->nodes.count;
 	memset(c->dim, 0xff, sizeof *c->dim * (size_t)count);
 	c->dim[anchor] = dim;
@@ -96,7 +96,7 @@ static bool spread(cutter *c, int anchor, int dim) {
 }
 
 /* Whether a chunk reads of a state's old version what another chunk has overwritten. */
-static bool reads_updated(cutter *c, int update) {
+static bool reads_updated(struct cutter *c, int update) {
 	int version = c->p->nodes.at[update].in[0];
 	for (int i = version + 1; i < update && c->dim[update] >= 0; i++) {
 		const lc_node *n = &c->p->nodes.at[i];
@@ -108,7 +108,7 @@ static bool reads_updated(cutter *c, int update) {
 	return false;
 }
 
-static bool keeps_states(cutter *c) {
+static bool keeps_states(struct cutter *c) {
 	for (size_t i = 0; i < c->p->nodes.count; i++)
 		if (c->set[i] && c->p->nodes.at[i].op == LC_UPDATE && reads_updated(c, (int)i)) return false;
 	return true;
@@ -158,7 +158,7 @@ static bool one_list(const lc_program *p, const uint8_t *set) {
 	return list >= 0;
 }
 
-static lk_status no_dim(const cutter *c, const lc_directive *d, int anchor, lk_error *err) {
+static lk_status no_dim(const struct cutter *c, const lc_directive *d, int anchor, lk_error *err) {
 	const lc_node *n = &c->p->nodes.at[c->at >= 0 ? c->at : anchor];
 	char type[128];
 	lc_type_text(c->p, n, type, sizeof type);
@@ -169,7 +169,7 @@ static lk_status no_dim(const cutter *c, const lc_directive *d, int anchor, lk_e
 }
 
 lk_status lc_chunk_dims(const lc_program *p, const uint8_t *set, const lc_directive *d, int *dims, lk_error *err) {
-	cutter c = {.p = p, .set = set, .dim = dims, .at = -1};
+	struct cutter c = {.p = p, .set = set, .dim = dims, .at = -1};
 	int anchor = find_anchor(p, set);
 	lc_bundle like = {.chunk = d->chunk, .order = d->order};
 	memset(dims, 0xff, sizeof *dims * p->nodes.count);

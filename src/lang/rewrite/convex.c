@@ -4,16 +4,16 @@
 
 #include "lang/rewrite/rewrite_internal.h"
 
-typedef struct search {
+struct search {
 	const lc_program *p;
 	const uint8_t *set;
 	int *through;    /* [values] outside, and behind the set: the first value outside on the way; -1 */
 	int *joined;     /* [bundles] the same: what runs together is behind the set as soon as a part of it is */
-} search;
+};
 
-static int behind_joined(const search *s, int bundle) { return bundle < 0 ? -1 : s->joined[bundle]; }
+static int behind_joined(const struct search *s, int bundle) { return bundle < 0 ? -1 : s->joined[bundle]; }
 
-static int behind(const search *s, int id) {
+static int behind(const struct search *s, int id) {
 	const lc_node *n = &s->p->nodes.at[id];
 	if (s->set[id]) return -1;
 	if (s->through[id] >= 0) return s->through[id];
@@ -23,14 +23,14 @@ static int behind(const search *s, int id) {
 }
 
 /* Whether it was not known before. */
-static bool join(const search *s, int bundle, int through) {
+static bool join(const struct search *s, int bundle, int through) {
 	if (bundle < 0 || through < 0 || s->joined[bundle] >= 0) return false;
 	s->joined[bundle] = through;
 	return true;
 }
 
 /* The first value outside that stands between the set and what `id` must wait for; -1. */
-static int readers_before(const search *s, int id) {
+static int readers_before(const struct search *s, int id) {
 	int version = s->p->nodes.at[id].in[0];
 	for (int i = version + 1; i < id; i++) {
 		const lc_node *n = &s->p->nodes.at[i];
@@ -40,14 +40,14 @@ static int readers_before(const search *s, int id) {
 	return -1;
 }
 
-static int waits_for(const search *s, int id) {
+static int waits_for(const struct search *s, int id) {
 	const lc_node *n = &s->p->nodes.at[id];
 	for (int k = 0; k < n->inputs; k++)
 		if (behind(s, n->in[k]) >= 0) return behind(s, n->in[k]);
 	return n->op == LC_UPDATE ? readers_before(s, id) : -1;
 }
 
-static bool reads_set(const search *s, int id) {
+static bool reads_set(const struct search *s, int id) {
 	const lc_node *n = &s->p->nodes.at[id];
 	for (int k = 0; k < n->inputs; k++)
 		if (s->set[n->in[k]]) return true;
@@ -58,7 +58,7 @@ static bool reads_set(const search *s, int id) {
 	return false;
 }
 
-static int pass(search *s, bool *more) {
+static int pass(struct search *s, bool *more) {
 	*more = false;
 	for (int i = 0; i < (int)s->p->nodes.count; i++) {
 		const lc_node *n = &s->p->nodes.at[i];
@@ -74,7 +74,7 @@ static int pass(search *s, bool *more) {
 }
 
 /* A bundle that turns out to be behind the set may begin before it, so the values are gone through again. */
-static int find(search *s) {
+static int find(struct search *s) {
 	int outside;
 	bool more;
 	do outside = pass(s, &more);
@@ -84,7 +84,7 @@ static int find(search *s) {
 
 lk_status lc_check_convex(const lc_program *p, const uint8_t *set, const lc_directive *d, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	search s = {p, set, LK_ARRAY(&arena, int, p->nodes.count), LK_ARRAY(&arena, int, p->bundles.count)};
+	struct search s = {p, set, LK_ARRAY(&arena, int, p->nodes.count), LK_ARRAY(&arena, int, p->bundles.count)};
 	bool room = s.through && s.joined;
 	int through = -1;
 	if (room) {

@@ -13,7 +13,7 @@
 
 enum { NO_DIM = -1, SEVERAL_DIMS = -2 };
 
-typedef struct mover {
+struct mover {
 	const lc_program *p;
 	const lc_passage *passage;
 	lc_build b;
@@ -26,15 +26,15 @@ typedef struct mover {
 	int *uses;
 	int axis, first;      /* of the gathers; the first of them */
 	bool refused;         /* the error says why a value cannot move */
-} mover;
+};
 
-static const lc_node *node(const mover *m, int id) { return &m->p->nodes.at[id]; }
+static const lc_node *node(const struct mover *m, int id) { return &m->p->nodes.at[id]; }
 
-static int count(const mover *m) { return (int)m->p->nodes.count; }
+static int count(const struct mover *m) { return (int)m->p->nodes.count; }
 
 /* ---- what moves ---- */
 
-static bool find_moved(mover *m) {
+static bool find_moved(struct mover *m) {
 	uint8_t *lead = m->outside; /* lent */
 	bool any = false;
 	for (int i = 0; i < count(m); i++) {
@@ -53,9 +53,9 @@ static bool find_moved(mover *m) {
 	return any;
 }
 
-static bool moves(const mover *m, int id) { return m->moved[id] || m->pulled[id] || m->beside[id]; }
+static bool moves(const struct mover *m, int id) { return m->moved[id] || m->pulled[id] || m->beside[id]; }
 
-static void find_outside(mover *m) {
+static void find_outside(struct mover *m) {
 	memset(m->outside, 0, (size_t)count(m));
 	for (int i = 0; i < count(m); i++)
 		for (int k = lc_first_read(node(m, i)); k < node(m, i)->inputs; k++)
@@ -64,7 +64,7 @@ static void find_outside(mover *m) {
 
 /* ---- refusals ---- */
 
-static lk_status refuse(mover *m, int id, const char *why, lk_error *err) {
+static lk_status refuse(struct mover *m, int id, const char *why, lk_error *err) {
 	if (!err) return LK_ERR_INPUT;
 	const lc_passage *g = m->passage;
 	const char *name = lc_part_name(node(m, id));
@@ -79,14 +79,14 @@ static lk_status refuse(mover *m, int id, const char *why, lk_error *err) {
 }
 
 /* What the type rules refuse of the moved form. */
-static lk_status refuse_found(mover *m, int id, lk_status status, lk_error *err) {
+static lk_status refuse_found(struct mover *m, int id, lk_status status, lk_error *err) {
 	return status == LK_ERR_INPUT && err && !m->refused ? refuse(m, id, err->what, err) : status;
 }
 
 /* ---- building ---- */
 
 /* The whole of what was built in slices; takes the value's name. */
-static lk_status gather_back(mover *m, int id, lk_error *err) {
+static lk_status gather_back(struct mover *m, int id, lk_error *err) {
 	const lc_node *n = node(m, id);
 	const lc_layout l = m->b.to->nodes.at[m->cut[id]].layout[m->axis];
 	lc_node g = lc_build_on(l.kind == LC_ROOT ? LC_BROADCAST : LC_ALLGATHER, n, m->cut[id]);
@@ -99,7 +99,7 @@ static lk_status gather_back(mover *m, int id, lk_error *err) {
 	return lc_add(m->b.to, &g, &m->b.map[id], err);
 }
 
-static lk_status update(mover *m, int id, lk_error *err) {
+static lk_status update(struct mover *m, int id, lk_error *err) {
 	int from = node(m, id)->in[1];
 	if (m->cut[from] >= 0 && m->b.map[from] < 0) LK_TRY(gather_back(m, from, err));
 	LK_TRY(lc_build_copy(&m->b, id, err));
@@ -107,7 +107,7 @@ static lk_status update(mover *m, int id, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status operands(mover *m, int id, lc_node *n, lk_error *err) {
+static lk_status operands(struct mover *m, int id, lc_node *n, lk_error *err) {
 	const lc_node *from = node(m, id);
 	for (int k = 0; k < from->inputs; k++) {
 		int u = from->in[k];
@@ -123,7 +123,7 @@ static lk_status operands(mover *m, int id, lc_node *n, lk_error *err) {
 }
 
 /* Parts of a reduction, joined. */
-static lk_status join(mover *m, int id, int parts, int *whole, lk_error *err) {
+static lk_status join(struct mover *m, int id, int parts, int *whole, lk_error *err) {
 	lc_node all = lc_build_on(LC_ALLREDUCE, node(m, id), parts);
 	all.axis = (int8_t)m->axis;
 	all.reduce = m->b.to->nodes.at[parts].layout[m->axis].reduce;
@@ -131,7 +131,7 @@ static lk_status join(mover *m, int id, int parts, int *whole, lk_error *err) {
 }
 
 /* norm(x) over a sliced dim = sqrt(allreduce(sum(x*x))). */
-static lk_status norm(mover *m, int id, const lc_node *draft, lk_error *err) {
+static lk_status norm(struct mover *m, int id, const lc_node *draft, lk_error *err) {
 	const lc_node *n = node(m, id);
 	lc_node square = lc_build_on(LC_MUL, n, draft->in[0]), sum = lc_build_on(LC_RED_SUM, n, 0);
 	lc_node root = lc_build_on(LC_SQRT, n, 0);
@@ -143,14 +143,14 @@ static lk_status norm(mover *m, int id, const lc_node *draft, lk_error *err) {
 	return lc_add(m->b.to, &root, &m->b.map[id], err);
 }
 
-static bool reduces_slices(const mover *m, const lc_node *draft) {
+static bool reduces_slices(const struct mover *m, const lc_node *draft) {
 	if (lc_ops[draft->op].family != LC_RED) return false;
 	const lc_layout *l = &m->b.to->nodes.at[draft->in[0]].layout[m->axis];
 	return l->kind == LC_S && draft->dims >> l->dim & 1;
 }
 
 /* Files what was built under what it is: as before, a slice, or parts. */
-static lk_status file(mover *m, int id, int built, lk_error *err) {
+static lk_status file(struct mover *m, int id, int built, lk_error *err) {
 	lc_node *made = &m->b.to->nodes.at[built];
 	const lc_node *n = node(m, id);
 	const lc_layout *before = &n->layout[m->axis], *now = &made->layout[m->axis];
@@ -170,21 +170,21 @@ static lk_status file(mover *m, int id, int built, lk_error *err) {
 
 /* What lies between a reduce-scatter and the statements named is known by the former's name as well; what is computed of
  * an output, by the gather's. */
-static void name_part(const mover *m, int id, lc_node *n) {
+static void name_part(const struct mover *m, int id, lc_node *n) {
 	const lc_node *source = node(m, node(m, m->first)->in[0]);
 	if (!n->part_of) n->part_of = m->passage->name;
 	else if (m->moved[id] && !m->passage->past[id] && lc_is_pointwise(n) && source->op == LC_REDUCESCATTER)
 		n->also = source->part_of;
 }
 
-static lk_status slice_of_gathered(mover *m, int id, lk_error *err) {
+static lk_status slice_of_gathered(struct mover *m, int id, lk_error *err) {
 	const lc_node *n = node(m, id), *cut = &m->b.to->nodes.at[m->cut[n->in[0]]];
 	if (cut->layout[m->axis].kind == LC_S && cut->layout[m->axis].dim == n->d && !cut->layout[m->axis].turn)
 		return m->b.map[id] = m->cut[n->in[0]], LK_OK;
 	return refuse(m, id, "it slices another dim", err);
 }
 
-static lk_status move(mover *m, int id, lk_error *err) {
+static lk_status move(struct mover *m, int id, lk_error *err) {
 	const lc_node *n = node(m, id);
 	int built;
 	if (n->fuse >= 0 || n->overlap >= 0 || n->bucket >= 0)
@@ -199,7 +199,7 @@ static lk_status move(mover *m, int id, lk_error *err) {
 	return file(m, id, built, err);
 }
 
-static lk_status build(mover *m, lk_error *err) {
+static lk_status build(struct mover *m, lk_error *err) {
 	memset(m->cut, 0xff, sizeof *m->cut * (size_t)count(m));
 	find_outside(m);
 	for (int i = 0; i < count(m); i++) {
@@ -220,7 +220,7 @@ static int operand_dim(const lc_node *n, const lc_node *x, int d) {
 	return at >= 0 && x->dim[at] != 0 ? at : NO_DIM;
 }
 
-static int cut_dim(const mover *m, int id) {
+static int cut_dim(const struct mover *m, int id) {
 	if (m->pulled[id]) return m->want[id];
 	if (!m->moved[id] || m->cut[id] < 0) return NO_DIM;
 	const lc_layout *l = &m->b.to->nodes.at[m->cut[id]].layout[m->axis];
@@ -229,7 +229,7 @@ static int cut_dim(const mover *m, int id) {
 
 /* From the readers to what they read: along which dim a value is wanted; a pointwise value that is wanted by all of its
  * readers comes along. */
-static bool find_pulled(mover *m, int *wanted) {
+static bool find_pulled(struct mover *m, int *wanted) {
 	bool any = false;
 	memset(m->want, NO_DIM, (size_t)count(m));
 	for (int i = count(m); i-- > 0;) {
@@ -248,7 +248,7 @@ static bool find_pulled(mover *m, int *wanted) {
 	return any;
 }
 
-static bool find_beside(mover *m) {
+static bool find_beside(struct mover *m) {
 	bool any = false;
 	for (int i = 0; i < count(m); i++) {
 		const lc_node *n = node(m, i);
@@ -260,7 +260,7 @@ static bool find_beside(mover *m) {
 	return any;
 }
 
-static lk_status check_words(const mover *m, uint8_t *set, lk_error *err) {
+static lk_status check_words(const struct mover *m, uint8_t *set, lk_error *err) {
 	const lc_passage *g = m->passage;
 	for (int w = 0; w < g->word_count; w++) {
 		bool any = false;
@@ -274,7 +274,7 @@ static lk_status check_words(const mover *m, uint8_t *set, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status nothing_moves(const mover *m, lk_error *err) {
+static lk_status nothing_moves(const struct mover *m, lk_error *err) {
 	const lc_passage *g = m->passage;
 	const lc_word here = {g->name, g->line, g->column};
 	lc_word_wrong(m->p, g->word_count ? &g->words[0] : &here, err, "%s does not depend on %s",
@@ -282,7 +282,7 @@ static lk_status nothing_moves(const mover *m, lk_error *err) {
 	return lk_hint(err, "name what reads it");
 }
 
-static lk_status make(mover *m, lk_arena *arena, lk_error *err) {
+static lk_status make(struct mover *m, lk_arena *arena, lk_error *err) {
 	int *wanted = LK_ARRAY(arena, int, (size_t)count(m));
 	uint8_t *set = lc_new_set(m->p, arena);
 	if (!wanted || !set) return lk_oom(err);
@@ -301,7 +301,7 @@ static lk_status make(mover *m, lk_arena *arena, lk_error *err) {
 }
 
 lk_status lc_move_gathers(const lc_program *p, const lc_passage *passage, lc_program **out, lk_error *err) {
-	mover m = {.p = p, .passage = passage, .first = -1};
+	struct mover m = {.p = p, .passage = passage, .first = -1};
 	lk_arena arena = LK_ARENA_INIT;
 	m.cut = LK_ARRAY(&arena, int, p->nodes.count);
 	m.moved = lc_new_set(p, &arena), m.pulled = lc_new_set(p, &arena), m.beside = lc_new_set(p, &arena);

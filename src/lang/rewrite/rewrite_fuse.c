@@ -5,20 +5,20 @@
 
 #include "lang/rewrite/rewrite_internal.h"
 
-typedef struct fuser {
+struct fuser {
 	const lc_program *p;
 	const lc_directive *d;
 	uint8_t *set, *after;  /* after: reads a reduction of the set */
 	int space;             /* a value whose extents are those of the pass */
-} fuser;
+};
 
-static const lc_node *node(const fuser *f, int id) { return &f->p->nodes.at[id]; }
+static const lc_node *node(const struct fuser *f, int id) { return &f->p->nodes.at[id]; }
 
-static int count(const fuser *f) { return (int)f->p->nodes.count; }
+static int count(const struct fuser *f) { return (int)f->p->nodes.count; }
 
-static lk_status refuse(const fuser *f, lk_error *err, const char *fmt, ...) LK_PRINTF(3, 4);
+static lk_status refuse(const struct fuser *f, lk_error *err, const char *fmt, ...) LK_PRINTF(3, 4);
 
-static lk_status refuse(const fuser *f, lk_error *err, const char *fmt, ...) {
+static lk_status refuse(const struct fuser *f, lk_error *err, const char *fmt, ...) {
 	char what[sizeof err->what];
 	va_list args;
 	va_start(args, fmt);
@@ -29,7 +29,7 @@ static lk_status refuse(const fuser *f, lk_error *err, const char *fmt, ...) {
 
 /* ---- what is in it ---- */
 
-static lk_status mark(fuser *f, lk_error *err) {
+static lk_status mark(struct fuser *f, lk_error *err) {
 	for (int i = 0; i < f->d->name_count; i++) LK_TRY(lc_mark(f->p, &f->d->names[i], f->set, err));
 	for (int i = 0; i < count(f); i++) f->set[i] &= !lc_is_leaf(node(f, i));
 	for (int i = 0; i < count(f); i++) { /* passes that it takes over, it takes over as a whole */
@@ -48,7 +48,7 @@ static lk_status mark(fuser *f, lk_error *err) {
 
 static bool is_reduction(const lc_node *n) { return lc_ops[n->op].family == LC_RED; }
 
-static void find_after(fuser *f) {
+static void find_after(struct fuser *f) {
 	for (int i = 0; i < count(f); i++)
 		for (int k = lc_first_read(node(f, i)); k < node(f, i)->inputs && f->set[i]; k++) {
 			int u = node(f, i)->in[k];
@@ -56,11 +56,11 @@ static void find_after(fuser *f) {
 		}
 }
 
-static bool in_pass(const fuser *f, int id) { return f->set[id] && !f->after[id]; }
+static bool in_pass(const struct fuser *f, int id) { return f->set[id] && !f->after[id]; }
 
 /* ---- operations ---- */
 
-static lk_status check_op(const fuser *f, int id, lk_error *err) {
+static lk_status check_op(const struct fuser *f, int id, lk_error *err) {
 	const lc_node *n = node(f, id);
 	const char *name = lc_part_name(n);
 	switch (n->op) {
@@ -79,7 +79,7 @@ static lk_status check_op(const fuser *f, int id, lk_error *err) {
 }
 
 /* A reduce-scatter begins a pass, gathers and a send end it. */
-static lk_status check_place(const fuser *f, int id, lk_error *err) {
+static lk_status check_place(const struct fuser *f, int id, lk_error *err) {
 	const lc_node *n = node(f, id);
 	for (int k = lc_first_read(n); k < n->inputs; k++) {
 		const lc_node *x = node(f, n->in[k]);
@@ -96,7 +96,7 @@ static lk_status check_place(const fuser *f, int id, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status check_collectives(const fuser *f, lk_error *err) {
+static lk_status check_collectives(const struct fuser *f, lk_error *err) {
 	int scatter = -1, gather = -1;
 	for (int i = 0; i < count(f); i++) {
 		if (!in_pass(f, i)) continue;
@@ -118,7 +118,7 @@ static lk_status check_collectives(const fuser *f, lk_error *err) {
 /* ---- iteration space ---- */
 
 /* The value whose elements a pass goes over when it computes this one. */
-static const lc_node *gone_over(const fuser *f, int id) {
+static const lc_node *gone_over(const struct fuser *f, int id) {
 	const lc_node *n = node(f, id);
 	if (n->op == LC_UPDATE && node(f, n->in[1])->op == LC_ALLGATHER) n = node(f, n->in[1]);
 	return n->op == LC_ALLGATHER || n->op == LC_SEND || is_reduction(n) ? node(f, n->in[0]) : n;
@@ -147,7 +147,7 @@ static bool fits(const lc_program *p, const lc_node *a, const lc_node *b) {
  * reduction count twice. */
 static bool once(const lc_node *n) { return !lc_is_pointwise(n) && n->op != LC_SLICE; }
 
-static lk_status check_space(fuser *f, lk_error *err) {
+static lk_status check_space(struct fuser *f, lk_error *err) {
 	char x[160], y[160];
 	f->space = -1;
 	for (int i = 0; i < count(f); i++)
@@ -163,7 +163,7 @@ static lk_status check_space(fuser *f, lk_error *err) {
 }
 
 /* What reads a reduction and goes over the elements again needs a pass of its own. */
-static lk_status check_after(fuser *f, lk_error *err) {
+static lk_status check_after(struct fuser *f, lk_error *err) {
 	for (int i = 0; i < count(f); i++) {
 		if (!f->set[i] || !f->after[i]) continue;
 		const lc_node *n = node(f, i), *space = gone_over(f, f->space);
@@ -180,7 +180,7 @@ static lk_status check_after(fuser *f, lk_error *err) {
 
 /* ---- whether anything needs it ---- */
 
-static lk_status check_used(const fuser *f, uint8_t *live, lk_error *err) {
+static lk_status check_used(const struct fuser *f, uint8_t *live, lk_error *err) {
 	for (int i = count(f); i-- > 0;) {
 		const lc_node *n = node(f, i);
 		live[i] |= n->op == LC_OUT || n->op == LC_UPDATE;
@@ -194,7 +194,7 @@ static lk_status check_used(const fuser *f, uint8_t *live, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status check(fuser *f, lk_arena *arena, lk_error *err) {
+static lk_status check(struct fuser *f, lk_arena *arena, lk_error *err) {
 	uint8_t *live = lc_new_set(f->p, arena);
 	bool any = false, computes = false;
 	if (!live) return lk_oom(err);
@@ -224,7 +224,7 @@ static lk_status check(fuser *f, lk_arena *arena, lk_error *err) {
 
 lk_status lc_rewrite_fuse(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	fuser f = {.p = p, .d = d, .set = lc_new_set(p, &arena), .after = lc_new_set(p, &arena)};
+	struct fuser f = {.p = p, .d = d, .set = lc_new_set(p, &arena), .after = lc_new_set(p, &arena)};
 	lk_status status = f.set && f.after ? check(&f, &arena, err) : lk_oom(err);
 	if (status == LK_OK) status = lc_add_bundle(p, d, f.set, out, err);
 	lk_arena_free(&arena);

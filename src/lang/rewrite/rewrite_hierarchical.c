@@ -5,13 +5,13 @@
 
 #include "lang/rewrite/rewrite_internal.h"
 
-typedef struct refiner {
+struct refiner {
 	const lc_directive *d;
 	lc_build b;
 	int outer, inner;     /* the axis keeps its number as the outer one */
 	int64_t ranks;        /* of a group */
 	int id;               /* the all-reduce */
-} refiner;
+};
 
 /* ---- the mesh ---- */
 
@@ -28,7 +28,7 @@ static lk_status check_axis(const lc_program *p, const lc_directive *d, const lc
 	return lk_hint(err, "choose a divisor of %lld", (long long)axis->size);
 }
 
-static lk_status name_axis(refiner *r, const char *base, const char *end, const char **out, lk_error *err) {
+static lk_status name_axis(struct refiner *r, const char *base, const char *end, const char **out, lk_error *err) {
 	const lc_program *p = r->b.from;
 	for (int i = 0; i < LC_VALUES; i++) {
 		char text[LC_NAME];
@@ -42,7 +42,7 @@ static lk_status name_axis(refiner *r, const char *base, const char *end, const 
 	return lk_fail(err, LK_ERR_INTERNAL, NULL, "no name is free for an axis");
 }
 
-static lk_status refine_mesh(refiner *r, lk_error *err) {
+static lk_status refine_mesh(struct refiner *r, lk_error *err) {
 	lc_program *q = r->b.to;
 	lc_axis whole = q->axes[r->outer];
 	for (int a = q->axis_count++; a > r->inner; a--) q->axes[a] = q->axes[a - 1];
@@ -53,17 +53,17 @@ static lk_status refine_mesh(refiner *r, lk_error *err) {
 	return lc_dims_refine(q, r->outer, r->ranks, err);
 }
 
-static int moved_axis(const refiner *r, int axis) { return axis > r->outer ? axis + 1 : axis; }
+static int moved_axis(const struct refiner *r, int axis) { return axis > r->outer ? axis + 1 : axis; }
 
 /* ---- values ---- */
 
-static lk_status refuse(const refiner *r, const lc_node *n, const char *why, lk_error *err) {
+static lk_status refuse(const struct refiner *r, const lc_node *n, const char *why, lk_error *err) {
 	lc_wrong(r->b.from, r->d->line, r->d->column, err, "%s %s over %s, which would become two axes", lc_part_name(n), why,
 	         r->b.from->axes[r->outer].name);
 	return lk_hint(err, "leave the axis whole");
 }
 
-static void refine_layouts(const refiner *r, lc_node *n) {
+static void refine_layouts(const struct refiner *r, lc_node *n) {
 	for (int a = LC_AXES - 1; a > r->inner; a--) n->layout[a] = n->layout[a - 1];
 	n->layout[r->inner] = n->layout[r->outer];
 	if (n->layout[r->outer].kind != LC_ROOT) return;
@@ -71,7 +71,7 @@ static void refine_layouts(const refiner *r, lc_node *n) {
 	n->layout[r->outer].root /= (int32_t)r->ranks;
 }
 
-static lc_node draft_of(const refiner *r, int id) {
+static lc_node draft_of(const struct refiner *r, int id) {
 	lc_node n = lc_build_draft(&r->b, id);
 	n.at.axis = moved_axis(r, n.at.axis), n.from.axis = moved_axis(r, n.from.axis);
 	n.axis = (int8_t)moved_axis(r, n.axis);
@@ -80,7 +80,7 @@ static lc_node draft_of(const refiner *r, int id) {
 }
 
 /* The operation over one axis, then over the other; the last takes the name. */
-static lk_status twice(refiner *r, int id, int first, int second, lk_error *err) {
+static lk_status twice(struct refiner *r, int id, int first, int second, lk_error *err) {
 	const lc_node *from = &r->b.from->nodes.at[id];
 	lc_node n = draft_of(r, id);
 	int32_t roots[2] = {from->root % (int32_t)r->ranks, from->root / (int32_t)r->ranks};
@@ -92,7 +92,7 @@ static lk_status twice(refiner *r, int id, int first, int second, lk_error *err)
 	return lc_add(r->b.to, &n, &r->b.map[id], err);
 }
 
-static lk_status size_of(refiner *r, int id, lk_error *err) {
+static lk_status size_of(struct refiner *r, int id, lk_error *err) {
 	lc_node outer = draft_of(r, id), inner = outer, product = lc_build_on(LC_MUL, &outer, 0);
 	product.name = outer.name, outer.name = NULL;
 	inner.name = NULL, inner.axis = (int8_t)r->inner;
@@ -101,7 +101,7 @@ static lk_status size_of(refiner *r, int id, lk_error *err) {
 	return lc_add(r->b.to, &product, &r->b.map[id], err);
 }
 
-static lk_status over_axis(refiner *r, int id, lk_error *err) {
+static lk_status over_axis(struct refiner *r, int id, lk_error *err) {
 	const lc_node *n = &r->b.from->nodes.at[id];
 	switch (n->op) {
 	case LC_SIZE: return size_of(r, id, err);
@@ -112,7 +112,7 @@ static lk_status over_axis(refiner *r, int id, lk_error *err) {
 	}
 }
 
-static lk_status levels(refiner *r, lk_error *err) {
+static lk_status levels(struct refiner *r, lk_error *err) {
 	const lc_node *n = &r->b.from->nodes.at[r->id];
 	lc_node scatter = lc_build_on(LC_REDUCESCATTER, n, r->b.map[n->in[0]]), all = lc_build_on(LC_ALLREDUCE, n, 0),
 			gather = lc_build_on(LC_ALLGATHER, n, 0);
@@ -129,7 +129,7 @@ static lk_status levels(refiner *r, lk_error *err) {
 	return lc_add(r->b.to, &gather, &r->b.map[r->id], err);
 }
 
-static lk_status value(refiner *r, int id, lk_error *err) {
+static lk_status value(struct refiner *r, int id, lk_error *err) {
 	const lc_node *n = &r->b.from->nodes.at[id];
 	if (id == r->id) return levels(r, err);
 	if (n->at.axis == r->outer || n->from.axis == r->outer) return refuse(r, n, "lives at one group", err);
@@ -138,7 +138,7 @@ static lk_status value(refiner *r, int id, lk_error *err) {
 	return lc_add(r->b.to, &draft, &r->b.map[id], err);
 }
 
-static lk_status make(refiner *r, lk_error *err) {
+static lk_status make(struct refiner *r, lk_error *err) {
 	const lc_program *p = r->b.from;
 	LK_TRY(lc_find_reduction(p, &r->d->names[0], &r->id, err));
 	if (r->d->result_count != 3) {
@@ -155,7 +155,7 @@ static lk_status make(refiner *r, lk_error *err) {
 }
 
 lk_status lc_rewrite_hierarchical(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err) {
-	refiner r = {.d = d};
+	struct refiner r = {.d = d};
 	lk_status status = lc_build_open(&r.b, p, err);
 	if (status == LK_OK) status = make(&r, err);
 	return lc_build_close(&r.b, status, out);

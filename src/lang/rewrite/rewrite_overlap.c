@@ -6,19 +6,19 @@
 
 enum { PARTS = 64 };
 
-typedef struct overlapper {
+struct overlapper {
 	const lc_program *p;
 	const lc_directive *d;
 	uint8_t *set, *part;  /* part: 1 + the word that names a value */
 	int *stem;            /* [values] towards the last of those that hang together */
 	int *dims;
-} overlapper;
+};
 
-static const lc_node *node(const overlapper *o, int id) { return &o->p->nodes.at[id]; }
+static const lc_node *node(const struct overlapper *o, int id) { return &o->p->nodes.at[id]; }
 
-static int count(const overlapper *o) { return (int)o->p->nodes.count; }
+static int count(const struct overlapper *o) { return (int)o->p->nodes.count; }
 
-static lk_status mark(overlapper *o, lk_arena *arena, lk_error *err) {
+static lk_status mark(struct overlapper *o, lk_arena *arena, lk_error *err) {
 	uint8_t *one = lc_new_set(o->p, arena);
 	if (!one) return lk_oom(err);
 	for (int w = 0; w < o->d->name_count; w++) {
@@ -38,7 +38,7 @@ static lk_status mark(overlapper *o, lk_arena *arena, lk_error *err) {
 }
 
 /* A pass is a part as a whole. */
-static lk_status check_passes(const overlapper *o, lk_error *err) {
+static lk_status check_passes(const struct overlapper *o, lk_error *err) {
 	for (int i = 0; i < count(o); i++) {
 		if (o->set[i] || node(o, i)->fuse < 0) continue;
 		for (int k = 0; k < count(o); k++) {
@@ -52,13 +52,13 @@ static lk_status check_passes(const overlapper *o, lk_error *err) {
 	return LK_OK;
 }
 
-static int root_of(const overlapper *o, int id) {
+static int root_of(const struct overlapper *o, int id) {
 	while (o->stem[id] != id) id = o->stem[id];
 	return id;
 }
 
 /* Values that feed each other, or are one pass, hang together. */
-static void find_stems(overlapper *o) {
+static void find_stems(struct overlapper *o) {
 	for (int i = 0; i < count(o); i++) {
 		o->stem[i] = i;
 		for (int k = 0; k < node(o, i)->inputs && o->set[i]; k++)
@@ -68,7 +68,7 @@ static void find_stems(overlapper *o) {
 	}
 }
 
-static lk_status apart(const overlapper *o, const lc_word *w, bool asked, lk_error *err) {
+static lk_status apart(const struct overlapper *o, const lc_word *w, bool asked, lk_error *err) {
 	const lc_word *first = &o->d->names[0];
 	if (w != first) lc_word_wrong(o->p, w, err, "%s neither feeds nor is fed by %s", w->text, first->text);
 	else lc_word_wrong(o->p, w, err, "%s stands for several that do not feed each other", w->text);
@@ -77,7 +77,7 @@ static lk_status apart(const overlapper *o, const lc_word *w, bool asked, lk_err
 }
 
 /* Either all hangs together, and is cut into chunks, or every name stands for one thing, and they run side by side. */
-static lk_status check_groups(overlapper *o, bool *chunks, lk_error *err) {
+static lk_status check_groups(struct overlapper *o, bool *chunks, lk_error *err) {
 	bool asked = *o->d->chunk || o->d->chunks || o->d->order;
 	int of_word[PARTS], first = -1, other = -1, split = -1, joined = 0;
 	memset(of_word, 0xff, sizeof of_word);
@@ -96,7 +96,7 @@ static lk_status check_groups(overlapper *o, bool *chunks, lk_error *err) {
 	return apart(o, &o->d->names[split >= 0 ? split : other], asked, err);
 }
 
-static lk_status check_ring(const overlapper *o, lk_error *err) {
+static lk_status check_ring(const struct overlapper *o, lk_error *err) {
 	if (!o->d->order || strcmp(o->d->order, "ring") != 0) return LK_OK;
 	for (int i = 0; i < count(o); i++) {
 		int op = node(o, i)->op;
@@ -108,7 +108,7 @@ static lk_status check_ring(const overlapper *o, lk_error *err) {
 }
 
 /* Two names of one pass are one stage. */
-static bool one_pass(const overlapper *o) {
+static bool one_pass(const struct overlapper *o) {
 	int pass = -2;
 	for (int i = 0; i < count(o); i++) {
 		if (!o->set[i]) continue;
@@ -118,7 +118,7 @@ static bool one_pass(const overlapper *o) {
 	return true;
 }
 
-static lk_status check(overlapper *o, lk_arena *arena, lk_error *err) {
+static lk_status check(struct overlapper *o, lk_arena *arena, lk_error *err) {
 	bool chunks;
 	if (o->d->name_count > PARTS)
 		return lc_wrong(o->p, o->d->line, o->d->column, err, "more than %d stages in one overlap", PARTS);
@@ -137,7 +137,7 @@ static lk_status check(overlapper *o, lk_arena *arena, lk_error *err) {
 
 lk_status lc_rewrite_overlap(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	overlapper o = {.p = p, .d = d, .set = lc_new_set(p, &arena), .part = lc_new_set(p, &arena)};
+	struct overlapper o = {.p = p, .d = d, .set = lc_new_set(p, &arena), .part = lc_new_set(p, &arena)};
 	o.dims = LK_ARRAY(&arena, int, p->nodes.count), o.stem = LK_ARRAY(&arena, int, p->nodes.count);
 	lk_status status = o.set && o.part && o.dims && o.stem ? check(&o, &arena, err) : lk_oom(err);
 	if (status == LK_OK) status = lc_add_bundle(p, d, o.set, out, err);
@@ -147,7 +147,7 @@ lk_status lc_rewrite_overlap(const lc_program *p, const lc_directive *d, lc_prog
 
 /* ---- side by side ---- */
 
-static bool has_sides(const overlapper *o) {
+static bool has_sides(const struct overlapper *o) {
 	int root = -1;
 	for (int i = 0; i < count(o); i++) {
 		if (!o->set[i]) continue;
@@ -159,7 +159,7 @@ static bool has_sides(const overlapper *o) {
 
 /* Statements, and with them stages, end where what is inside of them is in a bucket or a pass that the rest is not in:
  * names are those of a settled program. */
-static lk_status check_stages(const overlapper *o, const lc_program *settled, lk_error *err) {
+static lk_status check_stages(const struct overlapper *o, const lc_program *settled, lk_error *err) {
 	for (int i = 0; i < count(o); i++) {
 		if (!o->set[i] || root_of(o, i) == i) continue;
 		const lc_node *last = &settled->nodes.at[root_of(o, i)];
@@ -172,7 +172,7 @@ static lk_status check_stages(const overlapper *o, const lc_program *settled, lk
 	return LK_OK;
 }
 
-static lk_status check_sides(const overlapper *o, lk_error *err) {
+static lk_status check_sides(const struct overlapper *o, lk_error *err) {
 	lc_program *settled;
 	LK_TRY(lc_rewrite_all(o->p, NULL, &settled, err));
 	lk_status status = lc_settle_rewritten(settled, err);
@@ -183,7 +183,7 @@ static lk_status check_sides(const overlapper *o, lk_error *err) {
 
 lk_status lc_check_sides(const lc_program *p, const lc_directive *d, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	overlapper o = {.p = p, .d = d, .set = lc_new_set(p, &arena), .stem = LK_ARRAY(&arena, int, p->nodes.count)};
+	struct overlapper o = {.p = p, .d = d, .set = lc_new_set(p, &arena), .stem = LK_ARRAY(&arena, int, p->nodes.count)};
 	lk_status status = o.set && o.stem ? LK_OK : lk_oom(err);
 	for (int b = 0; status == LK_OK && b < (int)p->bundles.count; b++) {
 		if (p->bundles.at[b].kind != LC_OVERLAP) continue;

@@ -4,7 +4,7 @@
 
 #include "lang/rewrite/rewrite_internal.h"
 
-typedef struct slicer {
+struct slicer {
 	const lc_program *p;
 	const lc_directive *d;
 	lc_build b;
@@ -14,15 +14,15 @@ typedef struct slicer {
 	int *axis, *dim;     /* [words] */
 	const char *part;    /* of the gathers that go, which those of outputs take */
 	bool outputs;        /* an output reads one */
-} slicer;
+};
 
-static const lc_node *node(const slicer *s, int id) { return &s->p->nodes.at[id]; }
+static const lc_node *node(const struct slicer *s, int id) { return &s->p->nodes.at[id]; }
 
-static int count(const slicer *s) { return (int)s->p->nodes.count; }
+static int count(const struct slicer *s) { return (int)s->p->nodes.count; }
 
 /* ---- whether it can be sliced ---- */
 
-static lk_status find_state(slicer *s, int word, lk_error *err) {
+static lk_status find_state(struct slicer *s, int word, lk_error *err) {
 	const lc_word *w = &s->d->names[word];
 	int value = lc_value_find(s->p, w->text);
 	uint8_t none[LC_VALUES];
@@ -41,7 +41,7 @@ static lk_status find_state(slicer *s, int word, lk_error *err) {
 }
 
 /* Axis and dim: those of the gathers of its updates, else of the slices that are read. */
-static void find_cut(slicer *s, int word) {
+static void find_cut(struct slicer *s, int word) {
 	s->axis[word] = -1;
 	for (int i = count(s); i-- > 0;) {
 		const lc_node *n = node(s, i), *cut = NULL;
@@ -53,11 +53,11 @@ static void find_cut(slicer *s, int word) {
 	}
 }
 
-static bool is_cut(const slicer *s, const lc_node *n, lc_op op, int word) {
+static bool is_cut(const struct slicer *s, const lc_node *n, lc_op op, int word) {
 	return n->op == op && n->axis == s->axis[word] && n->d == s->dim[word];
 }
 
-static lk_status read_in_full(const slicer *s, int word, const lc_node *by, lk_error *err) {
+static lk_status read_in_full(const struct slicer *s, int word, const lc_node *by, lk_error *err) {
 	const lc_word *w = &s->d->names[word];
 	lc_word_wrong(s->p, w, err, "%s is read in full by %s, in line %d", w->text,
 	              by->part_of ? by->part_of : by->name ? by->name : "an output", by->line);
@@ -68,7 +68,7 @@ static lk_status read_in_full(const slicer *s, int word, const lc_node *by, lk_e
 
 static bool in_output(const lc_node *n) { return !n->part_of && lc_is_pointwise(n); }
 
-static lk_status check_reader(slicer *s, int id, int k, lk_error *err) {
+static lk_status check_reader(struct slicer *s, int id, int k, lk_error *err) {
 	const lc_node *n = node(s, id);
 	int word = s->of[n->in[k]];
 	if (word < 0 || is_cut(s, n, LC_SLICE, word)) return LK_OK;
@@ -77,7 +77,7 @@ static lk_status check_reader(slicer *s, int id, int k, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status check_update(const slicer *s, int id, lk_error *err) {
+static lk_status check_update(const struct slicer *s, int id, lk_error *err) {
 	const lc_node *n = node(s, id);
 	const lc_word *w = &s->d->names[s->of[id]];
 	if (n->fuse >= 0 || n->overlap >= 0) {
@@ -89,7 +89,7 @@ static lk_status check_update(const slicer *s, int id, lk_error *err) {
 	return lk_hint(err, "move a gather past it first: reorder ag past {%s}", w->text);
 }
 
-static lk_status check_state(const slicer *s, int id, lk_error *err) {
+static lk_status check_state(const struct slicer *s, int id, lk_error *err) {
 	const lc_word *w = &s->d->names[s->of[id]];
 	int axis = s->axis[s->of[id]];
 	if (axis < 0) {
@@ -102,14 +102,14 @@ static lk_status check_state(const slicer *s, int id, lk_error *err) {
 }
 
 /* The value that an update of a state that is to be sliced takes; -1. */
-static int new_value(const slicer *s, int id) {
+static int new_value(const struct slicer *s, int id) {
 	const lc_node *n = node(s, id);
 	bool update = n->op == LC_UPDATE && s->of[id] >= 0 && node(s, n->in[1])->op == LC_ALLGATHER;
 	return update ? node(s, n->in[1])->in[0] : -1;
 }
 
 /* Who reads a new value will read the state: what runs together must not change by it. */
-static lk_status check_bundled(const slicer *s, uint8_t *fresh, lk_error *err) {
+static lk_status check_bundled(const struct slicer *s, uint8_t *fresh, lk_error *err) {
 	for (int i = 0; i < count(s); i++)
 		if (new_value(s, i) >= 0) fresh[new_value(s, i)] = 1;
 	for (int i = 0; i < count(s); i++) {
@@ -125,7 +125,7 @@ static lk_status check_bundled(const slicer *s, uint8_t *fresh, lk_error *err) {
 }
 
 /* Without gather and slice: it was sliced by a directive before. */
-static lk_status check_whole(const slicer *s, int word, lk_error *err) {
+static lk_status check_whole(const struct slicer *s, int word, lk_error *err) {
 	const lc_word *w = &s->d->names[word];
 	for (int i = 0; i < count(s) && s->axis[word] < 0; i++)
 		for (int a = 0; a < s->p->axis_count && s->of[i] == word; a++) {
@@ -136,7 +136,7 @@ static lk_status check_whole(const slicer *s, int word, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status check(slicer *s, lk_arena *arena, lk_error *err) {
+static lk_status check(struct slicer *s, lk_arena *arena, lk_error *err) {
 	uint8_t *fresh = lc_new_set(s->p, arena);
 	if (!fresh) return lk_oom(err);
 	for (int w = 0; w < s->d->name_count; w++) {
@@ -155,7 +155,7 @@ static lk_status check(slicer *s, lk_arena *arena, lk_error *err) {
 
 /* ---- building ---- */
 
-static lk_status state(slicer *s, int id, lk_error *err) {
+static lk_status state(struct slicer *s, int id, lk_error *err) {
 	lc_node n = lc_build_draft(&s->b, id);
 	int word = s->of[id];
 	n.layout[s->axis[word]] = (lc_layout){.kind = LC_S, .dim = (int8_t)s->dim[word]};
@@ -163,7 +163,7 @@ static lk_status state(slicer *s, int id, lk_error *err) {
 }
 
 /* From here on the state stands for its new value, until it changes again. */
-static lk_status update(slicer *s, int id, lk_error *err) {
+static lk_status update(struct slicer *s, int id, lk_error *err) {
 	lc_node n = lc_build_draft(&s->b, id);
 	int value = node(s, node(s, id)->in[1])->in[0], before = node(s, id)->in[0];
 	if (node(s, before)->op == LC_UPDATE) {
@@ -177,7 +177,7 @@ static lk_status update(slicer *s, int id, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status whole(slicer *s, int version, const lc_node *reader, int *out, lk_error *err) {
+static lk_status whole(struct slicer *s, int version, const lc_node *reader, int *out, lk_error *err) {
 	int word = s->of[version];
 	if (s->whole[version] < 0) {
 		lc_node g = lc_build_on(LC_ALLGATHER, reader, s->b.map[version]);
@@ -189,7 +189,7 @@ static lk_status whole(slicer *s, int version, const lc_node *reader, int *out, 
 	return LK_OK;
 }
 
-static lk_status reader(slicer *s, int id, lk_error *err) {
+static lk_status reader(struct slicer *s, int id, lk_error *err) {
 	const lc_node *n = node(s, id);
 	lc_node draft = lc_build_draft(&s->b, id);
 	for (int k = 0; k < n->inputs; k++)
@@ -198,7 +198,7 @@ static lk_status reader(slicer *s, int id, lk_error *err) {
 }
 
 /* A gather that only such updates read goes. */
-static bool goes(const slicer *s, int id) {
+static bool goes(const struct slicer *s, int id) {
 	int updates = 0;
 	if (node(s, id)->op != LC_ALLGATHER) return false;
 	for (int i = id + 1; i < count(s); i++)
@@ -206,7 +206,7 @@ static bool goes(const slicer *s, int id) {
 	return updates && updates == s->uses[id];
 }
 
-static lk_status build(slicer *s, lk_error *err) {
+static lk_status build(struct slicer *s, lk_error *err) {
 	for (int i = 0; i < count(s); i++) {
 		const lc_node *n = node(s, i);
 		if (s->of[i] >= 0) LK_TRY(n->op == LC_STATE ? state(s, i, err) : update(s, i, err));
@@ -216,7 +216,7 @@ static lk_status build(slicer *s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status make(slicer *s, lk_arena *arena, lk_error *err) {
+static lk_status make(struct slicer *s, lk_arena *arena, lk_error *err) {
 	size_t n = s->p->nodes.count, words = (size_t)s->d->name_count;
 	s->of = LK_ARRAY(arena, int, n), s->whole = LK_ARRAY(arena, int, n), s->kept = LK_ARRAY(arena, int, n);
 	s->axis = LK_ARRAY(arena, int, words), s->dim = LK_ARRAY(arena, int, words);
@@ -232,7 +232,7 @@ static lk_status make(slicer *s, lk_arena *arena, lk_error *err) {
 /* ---- outputs ---- */
 
 /* The gathers that were made for outputs move to where pointwise operations end. */
-static lk_status push(const slicer *s, const lc_program *p, lk_arena *arena, lc_program **out, lk_error *err) {
+static lk_status push(const struct slicer *s, const lc_program *p, lk_arena *arena, lc_program **out, lk_error *err) {
 	uint8_t *gathers = lc_new_set(p, arena), *past = lc_new_set(p, arena);
 	if (!gathers || !past) return lk_oom(err);
 	for (int i = 0; i < count(s); i++)
@@ -247,7 +247,7 @@ static lk_status push(const slicer *s, const lc_program *p, lk_arena *arena, lc_
 }
 
 lk_status lc_rewrite_slice(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err) {
-	slicer s = {.p = p, .d = d};
+	struct slicer s = {.p = p, .d = d};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_status status = lc_build_open(&s.b, p, err);
 	if (status == LK_OK) status = make(&s, &arena, err);

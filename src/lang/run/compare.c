@@ -9,28 +9,28 @@
 #include "lang/run/run_internal.h"
 #include "lang/run/run.h"
 
-typedef struct difference {
+struct difference {
 	int id;
 	double absolute, relative;   /* the largest */
 	double ratio;                /* of a difference and its bound, the largest */
 	int64_t rank, item, element; /* where the ratio is largest */
 	int64_t compared, unbounded; /* elements; those that have no bound */
-} difference;
+};
 
-typedef struct comparison {
+struct comparison {
 	const lc_run *run;
 	lc_run *bounds;
 	const lk_compile_request *request;
 	const char *schedule;
-	difference results[LC_VALUES];
+	struct difference results[LC_VALUES];
 	int count;
 	char path[4096];
 	lk_error *err;
-} comparison;
+};
 
 /* ---- one element, one tensor ---- */
 
-static void compare_element(difference *d, double got, double wanted, double bound, int64_t rank, int64_t item,
+static void compare_element(struct difference *d, double got, double wanted, double bound, int64_t rank, int64_t item,
 							int64_t element) {
 	d->compared++;
 	if (got == wanted || (isnan(got) && isnan(wanted))) return;
@@ -47,17 +47,17 @@ static void compare_element(difference *d, double got, double wanted, double bou
 	d->ratio = ratio, d->rank = rank, d->item = item, d->element = element;
 }
 
-static lk_status foreign(const comparison *c, const char *what) {
+static lk_status foreign(const struct comparison *c, const char *what) {
 	lk_fail(c->err, LK_ERR_INPUT, c->path, "%s", what);
 	return lk_hint(c->err, "dump it with the same program, schedule, --sizes and --seed");
 }
 
-static lk_status read_words(const comparison *c, FILE *file, void *out, size_t count) {
+static lk_status read_words(const struct comparison *c, FILE *file, void *out, size_t count) {
 	if (fread(out, 8, count, file) == count) return LK_OK;
 	return ferror(file) ? lk_fail(c->err, LK_ERR_IO, c->path, "cannot be read") : foreign(c, "the file ends too early");
 }
 
-static lk_status compare_tensor(comparison *c, FILE *file, difference *d, int64_t rank, int64_t item) {
+static lk_status compare_tensor(struct comparison *c, FILE *file, struct difference *d, int64_t rank, int64_t item) {
 	const lc_cells *wanted = lc_part_of(c->run, d->id, item, rank), *bound = lc_part_of(c->bounds, d->id, item, rank);
 	double got[512];
 	int64_t count;
@@ -74,7 +74,7 @@ static lk_status compare_tensor(comparison *c, FILE *file, difference *d, int64_
 
 /* ---- one rank's file ---- */
 
-static lk_status compare_file(comparison *c, FILE *file, int64_t rank) {
+static lk_status compare_file(struct comparison *c, FILE *file, int64_t rank) {
 	for (int i = 0; i < c->count; i++) {
 		const lc_node *n = &c->run->p->nodes.at[c->results[i].id];
 		for (int64_t item = 0; item < lc_items(c->run->p, c->run->s, n); item++)
@@ -83,7 +83,7 @@ static lk_status compare_file(comparison *c, FILE *file, int64_t rank) {
 	return fgetc(file) == EOF ? LK_OK : foreign(c, "the file holds more than the program's results");
 }
 
-static lk_status compare_rank(comparison *c, int64_t rank) {
+static lk_status compare_rank(struct comparison *c, int64_t rank) {
 	int length = snprintf(c->path, sizeof c->path, "%s/%s.%lld", c->request->compare, c->schedule, (long long)rank);
 	if (length >= (int)sizeof c->path) return lk_fail(c->err, LK_ERR_INPUT, "--compare", "the path is too long");
 	FILE *file = fopen(c->path, "rb");
@@ -98,13 +98,13 @@ static lk_status compare_rank(comparison *c, int64_t rank) {
 
 /* ---- what is said ---- */
 
-static bool within(const difference *d) { return d->ratio <= 1; }
+static bool within(const struct difference *d) { return d->ratio <= 1; }
 
-static void put_text(const comparison *c, FILE *out) {
+static void put_text(const struct comparison *c, FILE *out) {
 	char name[80], type[256];
 	fprintf(out, "program %s, schedule %s, against %s\n", c->run->p->name, c->schedule, c->request->compare);
 	for (int i = 0; i < c->count; i++) {
-		const difference *d = &c->results[i];
+		const struct difference *d = &c->results[i];
 		const lc_node *n = &c->run->p->nodes.at[d->id];
 		fprintf(
 			out,
@@ -118,7 +118,7 @@ static void put_text(const comparison *c, FILE *out) {
 	}
 }
 
-static lk_status put_json(const comparison *c, FILE *out) {
+static lk_status put_json(const struct comparison *c, FILE *out) {
 	lk_json_writer w;
 	char name[80];
 	lk_json_begin(&w, out, false);
@@ -127,7 +127,7 @@ static lk_status put_json(const comparison *c, FILE *out) {
 	lk_json_put_text(&w, "schedule", c->schedule);
 	lk_json_array(&w, "results");
 	for (int i = 0; i < c->count; i++) {
-		const difference *d = &c->results[i];
+		const struct difference *d = &c->results[i];
 		lk_json_object(&w, NULL);
 		lk_json_put_text(&w, "name", lc_result_name(c->run->p, d->id, name, sizeof name));
 		lk_json_put_bool(&w, "agrees", within(d));
@@ -143,10 +143,10 @@ static lk_status put_json(const comparison *c, FILE *out) {
 	return lk_json_finish(&w, c->err);
 }
 
-static lk_status compare_all(lk_compile *answer, comparison *c, FILE *out) {
+static lk_status compare_all(lk_compile *answer, struct comparison *c, FILE *out) {
 	int ids[LC_VALUES];
 	LK_TRY(lc_results(c->run->p, ids, LC_VALUES, &c->count, c->err));
-	for (int i = 0; i < c->count; i++) c->results[i] = (difference){.id = ids[i]};
+	for (int i = 0; i < c->count; i++) c->results[i] = (struct difference){.id = ids[i]};
 	LK_TRY(lc_run_bounds(c->run, &c->bounds, c->err));
 	for (int64_t rank = 0; rank < c->run->ranks; rank++) LK_TRY(compare_rank(c, rank));
 	for (int i = 0; i < c->count; i++) answer->no |= !within(&c->results[i]);
@@ -157,7 +157,7 @@ static lk_status compare_all(lk_compile *answer, comparison *c, FILE *out) {
 
 lk_status lc_compare(lk_compile *answer, const lc_run *run, const lk_compile_request *request, FILE *out,
 					 lk_error *err) {
-	comparison *c = calloc(1, sizeof *c);
+	struct comparison *c = calloc(1, sizeof *c);
 	if (!c) return lk_oom(err);
 	c->run = run, c->request = request, c->err = err;
 	c->schedule = request->schedule ? request->schedule : LC_PLAIN;

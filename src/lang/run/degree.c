@@ -23,12 +23,12 @@
 
 #define SATURATED 0x1p61
 
-typedef struct counter {
+struct counter {
 	const lc_program *p;
 	const lc_sizes *s;
 	lc_degree *of;         /* [values] the largest of any element */
 	lc_degrees *out;
-} counter;
+};
 
 static lc_degree saturate(double above, double below) {
 	return (lc_degree){fmin(above, SATURATED), fmin(below, SATURATED)};
@@ -51,19 +51,19 @@ static double whole_degree(lc_degree a) { return a.above + a.below; }
 
 /* ---- hashes ---- */
 
-static lc_degree hashed(counter *c, const lc_node *n, double count) {
+static lc_degree hashed(struct counter *c, const lc_node *n, double count) {
 	for (int i = 0; i < n->inputs; i++) c->out->argument = fmax(c->out->argument, whole_degree(c->of[n->in[i]]));
 	c->out->hashes += count;
 	return (lc_degree){1, 0};
 }
 
-static lc_degree divided(counter *c, const lc_node *n, double count) {
+static lc_degree divided(struct counter *c, const lc_node *n, double count) {
 	hashed(c, n, count);
 	return over(c->of[n->in[0]], c->of[n->in[1]]);
 }
 
 /* Whole literal exponents are products, as in run_map.c; others, and those of integers below 0, hashes. */
-static lc_degree raised(counter *c, const lc_node *n, double count) {
+static lc_degree raised(struct counter *c, const lc_node *n, double count) {
 	const lc_node *e = &c->p->nodes.at[n->in[1]];
 	bool minus = e->op == LC_NEG;
 	if (minus) e = &c->p->nodes.at[e->in[0]];
@@ -76,7 +76,7 @@ static lc_degree raised(counter *c, const lc_node *n, double count) {
 
 /* ---- by operation ---- */
 
-static lc_degree of_map(counter *c, const lc_node *n, double count) {
+static lc_degree of_map(struct counter *c, const lc_node *n, double count) {
 	lc_degree a = c->of[n->in[0]], b = n->inputs > 1 ? c->of[n->in[1]] : a;
 	bool integer = lc_is_integer((lc_dtype)n->dtype) && n->dtype != LC_WEAK_INT;
 	switch (n->op) {
@@ -92,7 +92,7 @@ static lc_degree of_map(counter *c, const lc_node *n, double count) {
 	}
 }
 
-static lk_status elements(const counter *c, const lc_node *n, double *out, lk_error *err) {
+static lk_status elements(const struct counter *c, const lc_node *n, double *out, lk_error *err) {
 	int64_t whole[LC_RANK];
 	*out = 0;
 	for (int64_t item = 0; item < lc_items(c->p, c->s, n); item++) {
@@ -105,7 +105,7 @@ static lk_status elements(const counter *c, const lc_node *n, double *out, lk_er
 }
 
 /* Ranks that hold elements of their own. */
-static double copies(const counter *c, const lc_node *n) {
+static double copies(const struct counter *c, const lc_node *n) {
 	double all = 1;
 	for (int a = 0; a < c->p->axis_count; a++)
 		if (n->layout[a].kind == LC_P || n->layout[a].kind == LC_L) all *= (double)c->s->symbol[a];
@@ -113,7 +113,7 @@ static double copies(const counter *c, const lc_node *n) {
 }
 
 /* How many terms a sum has, at most: the elements that it is taken over, on all ranks. */
-static lk_status terms(const counter *c, const lc_node *n, double *out, lk_error *err) {
+static lk_status terms(const struct counter *c, const lc_node *n, double *out, lk_error *err) {
 	*out = 1;
 	switch (lc_ops[n->op].family) {
 	case LC_RED: case LC_TOTALS: case LC_CONTRACT: return elements(c, &c->p->nodes.at[n->in[0]], out, err);
@@ -123,7 +123,7 @@ static lk_status terms(const counter *c, const lc_node *n, double *out, lk_error
 	}
 }
 
-static lk_status of_node(counter *c, int id, lk_error *err) {
+static lk_status of_node(struct counter *c, int id, lk_error *err) {
 	const lc_node *n = &c->p->nodes.at[id];
 	double count, many;
 	lc_degree a = n->inputs ? c->of[n->in[0]] : (lc_degree){1, 0}, *to = &c->of[id];
@@ -151,7 +151,7 @@ static lk_status of_node(counter *c, int id, lk_error *err) {
 lk_status lc_degrees_of(const lc_program *p, const lc_sizes *s, lc_degrees *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	int results[LC_VALUES], count = 0;
-	counter c = {.p = p, .s = s, .of = LK_ARRAY(&arena, lc_degree, p->nodes.count), .out = out};
+	struct counter c = {.p = p, .s = s, .of = LK_ARRAY(&arena, lc_degree, p->nodes.count), .out = out};
 	*out = (lc_degrees){0};
 	lk_status status = c.of ? LK_OK : lk_oom(err);
 	for (int id = 0; id < (int)p->nodes.count && status == LK_OK; id++) status = of_node(&c, id, err);

@@ -8,15 +8,15 @@
 
 /* A binary format with `digits` of precision; `least` is its smallest normal number, `step` its smallest of all, `top`
  * its largest. */
-typedef struct narrow {
+struct narrow {
 	int digits;
 	double least, step, top;
 	bool saturates;
-} narrow;
+};
 
-static const narrow *narrow_of(lc_dtype t) {
-	static const narrow f16 = {11, 0x1p-14, 0x1p-24, 65504, false}, f8 = {4, 0x1p-6, 0x1p-9, 448, true};
-	static const narrow bf16 = {8, 0x1p-126, 0x1p-133, 0x1.fep127, false};
+static const struct narrow *narrow_of(lc_dtype t) {
+	static const struct narrow f16 = {11, 0x1p-14, 0x1p-24, 65504, false}, f8 = {4, 0x1p-6, 0x1p-9, 448, true};
+	static const struct narrow bf16 = {8, 0x1p-126, 0x1p-133, 0x1.fep127, false};
 	return t == LC_F16 ? &f16 : t == LC_BF16 ? &bf16 : t == LC_F8 ? &f8 : NULL;
 }
 
@@ -31,7 +31,7 @@ static inline double cut(double x, int digits) {
 	return x;
 }
 
-static inline double round_narrow(double x, const narrow *f) {
+static inline double round_narrow(double x, const struct narrow *f) {
 	if (isnan(x)) return x;
 	if (fabs(x) < f->least) return rint(x / f->step) * f->step; /* subnormal: whole multiples of the smallest one */
 	double y = isinf(x) ? x : cut(x, f->digits);
@@ -40,26 +40,26 @@ static inline double round_narrow(double x, const narrow *f) {
 }
 
 void lc_round_all(lc_dtype to, double *x, int64_t count) {
-	const narrow *f = narrow_of(to);
+	const struct narrow *f = narrow_of(to);
 	if (to == LC_F32)
 		for (int64_t i = 0; i < count; i++) x[i] = (double)(float)x[i];
 	if (!f) return;
-	const narrow held = *f;
+	const struct narrow held = *f;
 	for (int64_t i = 0; i < count; i++) x[i] = round_narrow(x[i], &held);
 }
 
 double lc_roundoff(lc_dtype t) {
-	const narrow *f = narrow_of(t);
+	const struct narrow *f = narrow_of(t);
 	return f ? ldexp(1, -f->digits) : t == LC_F32 ? 0x1p-24 : t == LC_F64 ? 0x1p-53 : 0;
 }
 
 double lc_largest(lc_dtype t) {
-	const narrow *f = narrow_of(t);
+	const struct narrow *f = narrow_of(t);
 	return f ? f->top : t == LC_F32 ? FLT_MAX : DBL_MAX;
 }
 
 double lc_rounding(lc_dtype t, double x) {
-	const narrow *f = narrow_of(t);
+	const struct narrow *f = narrow_of(t);
 	double least = f ? f->step / 2 : t == LC_F32 ? 0x1p-150 : 0;
 	return isfinite(x) ? fmax(lc_roundoff(t) * fabs(x), least) : 0;
 }

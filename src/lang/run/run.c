@@ -9,14 +9,14 @@
 
 /* ---- cells: shared by values that are the same in memory ---- */
 
-typedef struct block {
+struct block {
 	int64_t users;
 	_Alignas(16) unsigned char cells[];
-} block;
+};
 
 static void *start_of(const lc_cells *c) { return c->number ? (void *)c->number : (void *)c->element; }
 
-static block *block_of(const lc_cells *c) { return (block *)((char *)start_of(c) - offsetof(block, cells)); }
+static struct block *block_of(const lc_cells *c) { return (struct block *)((char *)start_of(c) - offsetof(struct block, cells)); }
 
 lk_status lc_cells_new(lc_run *run, int64_t count, lc_cells *out, lk_error *err) {
 	int64_t limit = run->o.cells ? run->o.cells : LC_CELLS_LIMIT;
@@ -26,7 +26,7 @@ lk_status lc_cells_new(lc_run *run, int64_t count, lc_cells *out, lk_error *err)
 		return lk_hint(err, "give smaller --sizes");
 	}
 	_Static_assert(sizeof(double) == sizeof(uint64_t), "cells of both kinds have one size");
-	block *b = calloc(1, sizeof *b + (size_t)count * sizeof(double));
+	struct block *b = calloc(1, sizeof *b + (size_t)count * sizeof(double));
 	if (!b) return lk_oom(err);
 	b->users = 1;
 	run->held += count;

@@ -31,12 +31,12 @@
 
 enum { LIBRARY = 4 }; /* roundoffs that a function of a library may be wrong by */
 
-typedef struct bounds {
+struct bounds {
 	const lc_run *run;     /* the values */
 	lc_run *out;           /* their bounds */
 	lc_run scratch;        /* operands in other form, for operations on them */
 	lk_error *err;
-} bounds;
+};
 
 static double sum_roundoff(lc_dtype t) {
 	return t == LC_F64 || t == LC_F32 ? lc_roundoff(t) : lc_is_real(t) ? 0x1p-24 : 0;
@@ -112,16 +112,16 @@ static double rounded(const lc_node *n, const double x[], double y, double carry
 	return both_rounded(t, y, carry, 1);
 }
 
-typedef struct row_state {
+struct row_state {
 	const lc_node *n;
 	const double *x[LC_INPUTS], *e[LC_INPUTS], *y;
 	bool weak[LC_INPUTS];
 	double *out;
-} row_state;
+};
 
 static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
 					  const int64_t stride[LC_INPUTS]) {
-	const row_state *s = state;
+	const struct row_state *s = state;
 	lc_dtype t = (lc_dtype)s->n->dtype;
 	bool whole = lc_is_integer(t);
 	for (int64_t i = 0; i < count; i++) {
@@ -138,11 +138,11 @@ static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[
 	}
 }
 
-static lk_status bound_map(bounds *b, lc_at *at) {
+static lk_status bound_map(struct bounds *b, lc_at *at) {
 	const lc_cells *x[LC_INPUTS], *e[LC_INPUTS];
 	lc_walk w;
 	lc_at values = *at;
-	row_state s = {.n = at->n, .out = at->out->number};
+	struct row_state s = {.n = at->n, .out = at->out->number};
 	values.run = (lc_run *)(uintptr_t)b->run; /* read only */
 	LK_TRY(lc_walk_operands(&values, &w, x));
 	LK_TRY(lc_walk_operands(at, &w, e));
@@ -156,7 +156,7 @@ static lk_status bound_map(bounds *b, lc_at *at) {
 	return LK_OK;
 }
 
-static lk_status bound_dropout(bounds *b, lc_at *at) {
+static lk_status bound_dropout(struct bounds *b, lc_at *at) {
 	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank), *x, *e;
 	lc_at values = *at;
 	lc_box box;
@@ -183,7 +183,7 @@ static double square_of(double x, double e) { return (fabs(x) + e) * (fabs(x) + 
 static double bound_of(double x, double e) { return (void)x, e; }
 static double value_of(double x, double e) { return (void)e, x; }
 
-static lk_status form_part(bounds *b, int id, int64_t at, form *f) {
+static lk_status form_part(struct bounds *b, int id, int64_t at, form *f) {
 	const lc_cells *x = &b->run->parts[id][at], *e = &b->out->parts[id][at];
 	lc_cells *to = &b->scratch.parts[id][at];
 	lc_cells_drop(&b->scratch, to);
@@ -193,11 +193,11 @@ static lk_status form_part(bounds *b, int id, int64_t at, form *f) {
 	return LK_OK;
 }
 
-static int64_t parts_of(const bounds *b, int id) {
+static int64_t parts_of(const struct bounds *b, int id) {
 	return lc_items(b->run->p, b->run->s, &b->run->p->nodes.at[id]) * b->run->ranks;
 }
 
-static lk_status make_room(bounds *b, int id) {
+static lk_status make_room(struct bounds *b, int id) {
 	if (!b->scratch.parts[id]) b->scratch.parts[id] = LK_ARRAY(&b->scratch.arena, lc_cells, (size_t)parts_of(b, id));
 	return b->scratch.parts[id] ? LK_OK : lk_oom(b->err);
 }
@@ -205,33 +205,33 @@ static lk_status make_room(bounds *b, int id) {
 enum { ALL_RANKS = -1 };
 
 /* Operand `id` in a form, on one rank or on all. */
-static lk_status take_form(bounds *b, int id, int64_t rank, form *f) {
+static lk_status take_form(struct bounds *b, int id, int64_t rank, form *f) {
 	LK_TRY(make_room(b, id));
 	for (int64_t i = 0; i < parts_of(b, id); i++)
 		if (rank == ALL_RANKS || i % b->run->ranks == rank) LK_TRY(form_part(b, id, i, f));
 	return LK_OK;
 }
 
-static void drop_form(bounds *b, int id) {
+static void drop_form(struct bounds *b, int id) {
 	for (int64_t i = 0; b->scratch.parts[id] && i < parts_of(b, id); i++)
 		lc_cells_drop(&b->scratch, &b->scratch.parts[id][i]);
 }
 
 /* The operation on the forms of its operands, in double. */
-static lk_status apply(bounds *b, const lc_at *at, const lc_node *n, lc_operation *operation, lc_cells *out) {
+static lk_status apply(struct bounds *b, const lc_at *at, const lc_node *n, lc_operation *operation, lc_cells *out) {
 	lc_at other = *at;
 	other.run = &b->scratch, other.n = n, other.out = out;
 	b->scratch.work = 0;
 	return operation(&other);
 }
 
-typedef struct linear {
+struct linear {
 	lc_operation *operation;
 	form *most, *least, *size;  /* bound = most - least + slack * size + both roundings */
 	double slack;
-} linear;
+};
 
-static void combine(const bounds *b, const lc_at *at, const linear *l, const lc_cells of[3]) {
+static void combine(const struct bounds *b, const lc_at *at, const struct linear *l, const lc_cells of[3]) {
 	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
 	for (int64_t i = 0; i < y->count; i++) {
 		double apart = of[0].number[i] - (l->least ? of[1].number[i] : 0);
@@ -240,7 +240,7 @@ static void combine(const bounds *b, const lc_at *at, const linear *l, const lc_
 	}
 }
 
-static lk_status bound_linear(bounds *b, const lc_at *at, const lc_node *n, const linear *l) {
+static lk_status bound_linear(struct bounds *b, const lc_at *at, const lc_node *n, const struct linear *l) {
 	form *const forms[3] = {l->most, l->least, l->size};
 	lc_cells of[3] = {{0}};
 	lk_status status = LK_OK;
@@ -266,7 +266,7 @@ static double sum_slack(lc_dtype t, double n) {
 }
 
 /* The elements that one of the result is made of, at most. */
-static lk_status summands(const bounds *b, const lc_at *at, double *out) {
+static lk_status summands(const struct bounds *b, const lc_at *at, double *out) {
 	const lc_node *x = &b->run->p->nodes.at[at->n->in[0]];
 	int64_t whole[LC_RANK];
 	double all = 1;
@@ -283,32 +283,32 @@ static lk_status summands(const bounds *b, const lc_at *at, double *out) {
 	return LK_OK;
 }
 
-static lk_status bound_sum(bounds *b, lc_at *at) {
+static lk_status bound_sum(struct bounds *b, lc_at *at) {
 	lc_node n = *at->n;
 	double count;
 	n.dtype = LC_F64;
 	LK_TRY(summands(b, at, &count));
 	double slack = sum_slack((lc_dtype)at->n->dtype, count);
 	switch (at->n->op) {
-	case LC_MATMUL: return bound_linear(b, at, &n, &(linear){lc_run_matmul, most_of, size_of, most_of, slack});
-	case LC_CONV2D: return bound_linear(b, at, &n, &(linear){lc_run_conv, most_of, size_of, most_of, slack});
-	case LC_TOTAL: return bound_linear(b, at, &n, &(linear){lc_run_total, bound_of, NULL, most_of, slack});
+	case LC_MATMUL: return bound_linear(b, at, &n, &(struct linear){lc_run_matmul, most_of, size_of, most_of, slack});
+	case LC_CONV2D: return bound_linear(b, at, &n, &(struct linear){lc_run_conv, most_of, size_of, most_of, slack});
+	case LC_TOTAL: return bound_linear(b, at, &n, &(struct linear){lc_run_total, bound_of, NULL, most_of, slack});
 	case LC_RED_MAX: case LC_RED_MIN:
 		n.op = LC_RED_MAX; /* no element's bound is larger */
-		return bound_linear(b, at, &n, &(linear){lc_run_red, bound_of, NULL, bound_of, 0});
-	default: return bound_linear(b, at, &n, &(linear){lc_run_red, bound_of, NULL, most_of, slack});
+		return bound_linear(b, at, &n, &(struct linear){lc_run_red, bound_of, NULL, bound_of, 0});
+	default: return bound_linear(b, at, &n, &(struct linear){lc_run_red, bound_of, NULL, most_of, slack});
 	}
 }
 
 /* The root of a sum of squares: first the bound of the sum, then that of its root. */
-static lk_status bound_norm(bounds *b, lc_at *at) {
+static lk_status bound_norm(struct bounds *b, lc_at *at) {
 	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
 	lc_node n = *at->n;
 	double count;
 	n.dtype = LC_F64, n.op = LC_RED_SUM;
 	LK_TRY(summands(b, at, &count));
 	double slack = sum_slack((lc_dtype)at->n->dtype, count);
-	LK_TRY(bound_linear(b, at, &n, &(linear){lc_run_red, slack_of, NULL, square_of, slack}));
+	LK_TRY(bound_linear(b, at, &n, &(struct linear){lc_run_red, slack_of, NULL, square_of, slack}));
 	for (int64_t i = 0; i < y->count; i++) {
 		double carry = root(y->number[i] * y->number[i], at->out->number[i]);
 		at->out->number[i] = carry + both_rounded((lc_dtype)at->n->dtype, y->number[i], carry, 2);
@@ -316,7 +316,7 @@ static lk_status bound_norm(bounds *b, lc_at *at) {
 	return LK_OK;
 }
 
-static lk_status bound_rows(bounds *b, lc_at *at) {
+static lk_status bound_rows(struct bounds *b, lc_at *at) {
 	lc_node n = *at->n;
 	lc_cells rows = {0};
 	n.dtype = LC_F64;
@@ -337,7 +337,7 @@ static bool sums_ranks(const lc_node *n) {
 }
 
 /* Bounds move as the values do; of a maximum, the largest holds. */
-static lk_status move_bounds(bounds *b, int id, int64_t item) {
+static lk_status move_bounds(struct bounds *b, int id, int64_t item) {
 	lc_node n = b->run->p->nodes.at[id];
 	n.dtype = LC_F64;
 	if (n.reduce != LC_SUM) n.reduce = LC_RMAX;
@@ -349,7 +349,7 @@ static double reordered(lc_dtype t, double grown, double here, double elsewhere)
 	return lc_is_real(t) && (1 + grown) * elsewhere > lc_largest(t) ? INFINITY : grown * (here + elsewhere);
 }
 
-static lk_status add_rank_roundoff(bounds *b, int id, int64_t item) {
+static lk_status add_rank_roundoff(struct bounds *b, int id, int64_t item) {
 	lc_node n = b->run->p->nodes.at[id];
 	lc_dtype t = (lc_dtype)n.dtype;
 	double grown = growth(lc_roundoff(t), (double)(b->run->s->symbol[n.axis] - 1));
@@ -369,7 +369,7 @@ static lk_status add_rank_roundoff(bounds *b, int id, int64_t item) {
 	return status;
 }
 
-static lk_status bound_comm(bounds *b, int id, int64_t item) {
+static lk_status bound_comm(struct bounds *b, int id, int64_t item) {
 	const lc_node *n = &b->run->p->nodes.at[id];
 	LK_TRY(move_bounds(b, id, item));
 	return sums_ranks(n) ? add_rank_roundoff(b, id, item) : LK_OK;
@@ -377,7 +377,7 @@ static lk_status bound_comm(bounds *b, int id, int64_t item) {
 
 /* ---- all values ---- */
 
-static lk_status bound_operation(bounds *b, lc_at *at) {
+static lk_status bound_operation(struct bounds *b, lc_at *at) {
 	switch (lc_ops[at->n->op].family) {
 	case LC_MAP: return bound_map(b, at);
 	case LC_DROP: return bound_dropout(b, at);
@@ -389,7 +389,7 @@ static lk_status bound_operation(bounds *b, lc_at *at) {
 }
 
 /* Nearer to the largest number than the bound, one of two executions may have overflown. Saturation is no step. */
-static void bound_overflow(const bounds *b, const lc_at *at) {
+static void bound_overflow(const struct bounds *b, const lc_at *at) {
 	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
 	lc_dtype t = (lc_dtype)at->n->dtype;
 	double top = lc_is_real(t) && isinf(lc_highest(t)) ? lc_largest(t) : INFINITY;
@@ -399,7 +399,7 @@ static void bound_overflow(const bounds *b, const lc_at *at) {
 	}
 }
 
-static lk_status bound_part(bounds *b, lc_at *at) {
+static lk_status bound_part(struct bounds *b, lc_at *at) {
 	int same = lc_same_cells(at->n);
 	if (same >= 0) {
 		lc_cells_share(lc_part_of(b->out, at->n->in[same], at->item, at->rank), at->out);
@@ -411,7 +411,7 @@ static lk_status bound_part(bounds *b, lc_at *at) {
 	return LK_OK;
 }
 
-static lk_status bound_value(bounds *b, int id) {
+static lk_status bound_value(struct bounds *b, int id) {
 	const lc_node *n = &b->run->p->nodes.at[id];
 	int64_t items = lc_items(b->run->p, b->run->s, n);
 	bool together = (lc_ops[n->op].family == LC_COMM || n->op == LC_SEND) && lc_same_cells(n) < 0;
@@ -437,7 +437,7 @@ static lk_status begin(const lc_run *run, lc_run *out, lk_error *err) {
 }
 
 lk_status lc_run_bounds(const lc_run *run, lc_run **out, lk_error *err) {
-	bounds b = {.run = run, .err = err};
+	struct bounds b = {.run = run, .err = err};
 	b.out = *out = malloc(sizeof **out);
 	if (!b.out) return lk_oom(err);
 	lk_status status = begin(run, b.out, err);

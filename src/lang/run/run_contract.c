@@ -7,17 +7,17 @@
 
 /* ---- rows of sums ---- */
 
-typedef struct sums {
+struct sums {
 	lc_dtype dtype;
 	bool whole;          /* integers */
 	int64_t count;
 	double *number;      /* one of these: reals; integers and field */
 	uint64_t *element;
-} sums;
+};
 
-static lk_status sums_new(const lc_at *at, int64_t count, sums *out) {
+static lk_status sums_new(const lc_at *at, int64_t count, struct sums *out) {
 	lc_dtype t = (lc_dtype)at->n->dtype;
-	*out = (sums){.dtype = t, .whole = !lc_in_field(at->run) && lc_is_integer(t) && t != LC_WEAK_INT, .count = count};
+	*out = (struct sums){.dtype = t, .whole = !lc_in_field(at->run) && lc_is_integer(t) && t != LC_WEAK_INT, .count = count};
 	void *room = malloc((size_t)count * sizeof(double) + 1);
 	if (!room) return lk_oom(at->err);
 	if (lc_in_field(at->run) || out->whole) out->element = room;
@@ -25,18 +25,18 @@ static lk_status sums_new(const lc_at *at, int64_t count, sums *out) {
 	return LK_OK;
 }
 
-static void sums_free(sums *s) {
+static void sums_free(struct sums *s) {
 	free(s->number);
 	free(s->element);
 }
 
-static void sums_clear(sums *s) {
+static void sums_clear(struct sums *s) {
 	if (s->number) memset(s->number, 0, (size_t)s->count * sizeof *s->number);
 	else memset(s->element, 0, (size_t)s->count * sizeof *s->element);
 }
 
 /* sums[first + i] += x[at] * row[from + i * step], `count` times. */
-static void add_products(sums *s, int64_t first, int64_t count, const lc_cells *x, int64_t at, const lc_cells *row,
+static void add_products(struct sums *s, int64_t first, int64_t count, const lc_cells *x, int64_t at, const lc_cells *row,
 						 int64_t from, int64_t step) {
 	if (s->whole) {
 		uint64_t scale = lc_bits(x->number[at]);
@@ -54,7 +54,7 @@ static void add_products(sums *s, int64_t first, int64_t count, const lc_cells *
 	}
 }
 
-static void sums_store(const sums *s, lc_cells *out, int64_t at) {
+static void sums_store(const struct sums *s, lc_cells *out, int64_t at) {
 	for (int64_t i = 0; i < s->count; i++) {
 		if (out->element) out->element[at + i] = s->element[i];
 		else out->number[at + i] = s->whole ? lc_wrap(s->dtype, s->element[i]) : s->number[i];
@@ -64,15 +64,15 @@ static void sums_store(const sums *s, lc_cells *out, int64_t at) {
 
 /* ---- matmul ---- */
 
-typedef struct matrix {
+struct matrix {
 	const lc_cells *cells;
 	lc_box box;
 	int64_t row, column;             /* steps to the next one, transposition taken into account */
 	int64_t batch[LC_RANK];          /* step along each batch dim of the result */
-} matrix;
+};
 
 /* Batch dims align at the last one; those of extent 1 are repeated. */
-static void lay_out(matrix *m, const lc_at *at, bool transposed) {
+static void lay_out(struct matrix *m, const lc_at *at, bool transposed) {
 	int rank = m->box.rank, shift = at->box.rank - rank;
 	int64_t columns = m->box.extent[rank - 1], step = columns * m->box.extent[rank - 2];
 	m->row = transposed ? 1 : columns, m->column = transposed ? columns : 1;
@@ -81,7 +81,7 @@ static void lay_out(matrix *m, const lc_at *at, bool transposed) {
 		m->batch[d + shift] = m->box.extent[d] == 1 && at->box.extent[d + shift] != 1 ? 0 : step;
 }
 
-static void multiply(const lc_at *at, sums *s, const matrix *a, int64_t a_at, const matrix *b, int64_t b_at,
+static void multiply(const lc_at *at, struct sums *s, const struct matrix *a, int64_t a_at, const struct matrix *b, int64_t b_at,
 					 int64_t depth, int64_t out) {
 	for (int64_t i = 0; i < at->box.extent[at->box.rank - 2]; i++) {
 		sums_clear(s);
@@ -92,7 +92,7 @@ static void multiply(const lc_at *at, sums *s, const matrix *a, int64_t a_at, co
 	}
 }
 
-static void each_batch(const lc_at *at, sums *s, const matrix *a, const matrix *b, int64_t depth) {
+static void each_batch(const lc_at *at, struct sums *s, const struct matrix *a, const struct matrix *b, int64_t depth) {
 	int dims = at->box.rank - 2;
 	int64_t place[LC_RANK] = {0}, size = at->box.extent[dims] * at->box.extent[dims + 1];
 	for (int64_t out = 0; out < at->box.count; out += size) {
@@ -104,8 +104,8 @@ static void each_batch(const lc_at *at, sums *s, const matrix *a, const matrix *
 }
 
 lk_status lc_run_matmul(lc_at *at) {
-	matrix a, b;
-	sums s;
+	struct matrix a, b;
+	struct sums s;
 	LK_TRY(lc_operand(at, 0, &a.cells, &a.box));
 	LK_TRY(lc_operand(at, 1, &b.cells, &b.box));
 	lay_out(&a, at, at->n->ta);
@@ -124,18 +124,18 @@ lk_status lc_run_matmul(lc_at *at) {
 
 /* ---- conv2d ---- */
 
-typedef struct image {
+struct image {
 	const lc_cells *cells;
 	lc_box box;
-} image;
+};
 
-static int64_t start(const image *x, int64_t i, int64_t j, int64_t k) {
+static int64_t start(const struct image *x, int64_t i, int64_t j, int64_t k) {
 	return ((i * x->box.extent[1] + j) * x->box.extent[2] + k) * x->box.extent[3];
 }
 
 /* One kernel row over one image row: products of kernel column `column` for all columns of the result that see the
  * image. */
-static void slide(const lc_at *at, sums *s, const image *x, int64_t x_at, const image *w, int64_t w_at,
+static void slide(const lc_at *at, struct sums *s, const struct image *x, int64_t x_at, const struct image *w, int64_t w_at,
 				  int64_t column) {
 	int64_t stride = at->n->stride, shift = column - at->n->pad, width = x->box.extent[3];
 	int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
@@ -145,7 +145,7 @@ static void slide(const lc_at *at, sums *s, const image *x, int64_t x_at, const 
 		add_products(s, first, end - first, w->cells, w_at + column, x->cells, x_at + first * stride + shift, stride);
 }
 
-static void convolve_row(const lc_at *at, sums *s, const image *x, const image *w, int64_t n, int64_t o, int64_t row) {
+static void convolve_row(const lc_at *at, struct sums *s, const struct image *x, const struct image *w, int64_t n, int64_t o, int64_t row) {
 	for (int64_t c = 0; c < x->box.extent[1]; c++)
 		for (int64_t k = 0; k < w->box.extent[2]; k++) {
 			int64_t y = row * at->n->stride + k - at->n->pad;
@@ -156,8 +156,8 @@ static void convolve_row(const lc_at *at, sums *s, const image *x, const image *
 }
 
 lk_status lc_run_conv(lc_at *at) {
-	image x, w;
-	sums s;
+	struct image x, w;
+	struct sums s;
 	LK_TRY(lc_operand(at, 0, &x.cells, &x.box));
 	LK_TRY(lc_operand(at, 1, &w.cells, &w.box));
 	if (x.box.extent[1] != w.box.extent[1])

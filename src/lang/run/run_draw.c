@@ -58,15 +58,15 @@ static lk_status rows_bound(const lc_at *at, int64_t *bound) {
 
 /* ---- one element ---- */
 
-typedef struct source {
+struct source {
 	lc_dtype dtype;
 	bool inputs, field;
 	uint32_t rank, item;
 	uint64_t key;
 	int64_t bound;
-} source;
+};
 
-static double draw_number(const source *s, uint64_t index) {
+static double draw_number(const struct source *s, uint64_t index) {
 	uint32_t u = lc_philox(index, s->rank, s->item, s->key);
 	if (s->dtype == LC_BOOL) return u & 1;
 	if (lc_is_integer(s->dtype)) return (double)(u % (uint64_t)(s->bound ? s->bound : PLAIN_BOUND));
@@ -74,14 +74,14 @@ static double draw_number(const source *s, uint64_t index) {
 }
 
 /* Two words of two generators, the top 61 bits of them: within 2^-61 of uniform. */
-static uint64_t draw_element(const source *s, uint64_t index) {
+static uint64_t draw_element(const struct source *s, uint64_t index) {
 	uint64_t high = lc_philox(index, s->rank, s->item, lc_mix(s->key ^ 1)),
 			 low = lc_philox(index, s->rank, s->item, lc_mix(s->key));
 	uint64_t element = (high << 32 | low) >> 3;
 	return element == LC_PRIME ? 0 : element;
 }
 
-static void draw_row(const source *s, int64_t first, int64_t count, lc_cells *out, int64_t at) {
+static void draw_row(const struct source *s, int64_t first, int64_t count, lc_cells *out, int64_t at) {
 	for (int64_t i = 0; i < count; i++) {
 		uint64_t index = (uint64_t)(first + i);
 		if (!s->field) out->number[at + i] = draw_number(s, index);
@@ -93,7 +93,7 @@ static void draw_row(const source *s, int64_t first, int64_t count, lc_cells *ou
 /* ---- one part ---- */
 
 /* The part by rows along its last dim. */
-static void draw_box(const source *s, const int64_t whole[LC_RANK], const lc_box *box, lc_cells *out) {
+static void draw_box(const struct source *s, const int64_t whole[LC_RANK], const lc_box *box, lc_cells *out) {
 	int last = box->rank - 1;
 	int64_t row = last < 0 ? 1 : box->extent[last], place[LC_RANK] = {0};
 	for (int64_t at = 0; at < box->count; at += row) {
@@ -122,7 +122,7 @@ static lk_status draw_part(lc_at *at) {
 		lc_cells_share(drawn, at->out);
 		return LK_OK;
 	}
-	source s = {.dtype = (lc_dtype)at->n->dtype, .inputs = at->n->op == LC_INPUT, .field = lc_in_field(run)};
+	struct source s = {.dtype = (lc_dtype)at->n->dtype, .inputs = at->n->op == LC_INPUT, .field = lc_in_field(run)};
 	s.rank = lc_draw_rank(run->p, at->n, run->s, at->rank);
 	s.item = (uint32_t)at->item, s.key = run->o.seed ^ lc_name_key(at->n->name);
 	LK_TRY(rows_bound(at, &s.bound));

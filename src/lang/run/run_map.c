@@ -58,16 +58,16 @@ static bool integer_kernel(int op, lc_dtype t, int64_t n, const double *a, const
 
 /* ---- rows of numbers ---- */
 
-typedef struct numbers {
+struct numbers {
 	const lc_node *n;
 	const double *in[LC_INPUTS];
 	double *out;
 	lc_dtype from[LC_INPUTS], as[LC_INPUTS]; /* formats of operands, and those that they are read as */
 	lc_dtype working;                        /* of the arithmetic: what operands are read as */
-} numbers;
+};
 
 /* Operand i, `count` numbers from `at` on, in the format that the operation works in. */
-static const double *fetch(const numbers *s, int i, int64_t at, int64_t stride, int64_t count, double *room) {
+static const double *fetch(const struct numbers *s, int i, int64_t at, int64_t stride, int64_t count, double *room) {
 	const double *from = s->in[i] + at;
 	if (s->from[i] == s->as[i] && stride == 1) return from;
 	if (stride == 0) {
@@ -82,7 +82,7 @@ static const double *fetch(const numbers *s, int i, int64_t at, int64_t stride, 
 
 static void number_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
 					   const int64_t stride[LC_INPUTS]) {
-	const numbers *s = state;
+	const struct numbers *s = state;
 	double room[LC_INPUTS][ROW];
 	const double *x[LC_INPUTS] = {NULL};
 	for (int64_t done = 0; done < count; done += ROW) {
@@ -107,7 +107,7 @@ static lc_dtype working_format(const lc_at *at) {
 }
 
 static void map_numbers(const lc_at *at, const lc_walk *w, const lc_cells *const in[LC_INPUTS]) {
-	numbers s = {.n = at->n, .out = at->out->number, .working = working_format(at)};
+	struct numbers s = {.n = at->n, .out = at->out->number, .working = working_format(at)};
 	for (int i = 0; i < at->n->inputs; i++) {
 		s.in[i] = in[i]->number;
 		s.from[i] = (lc_dtype)at->run->p->nodes.at[at->n->in[i]].dtype;
@@ -119,16 +119,16 @@ static void map_numbers(const lc_at *at, const lc_walk *w, const lc_cells *const
 
 /* ---- rows of field elements ---- */
 
-typedef struct elements {
+struct elements {
 	lc_field_row row;
 	const uint64_t *in[LC_INPUTS];
 	uint64_t *out;
 	int inputs;
-} elements;
+};
 
 static void element_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
 						const int64_t stride[LC_INPUTS]) {
-	const elements *s = state;
+	const struct elements *s = state;
 	const uint64_t *x[LC_INPUTS] = {NULL};
 	for (int i = 0; i < s->inputs; i++) x[i] = s->in[i] + in[i];
 	lc_map_field(&s->row, count, x, stride, s->out + out);
@@ -151,7 +151,7 @@ static bool embeds(const lc_at *at) {
 }
 
 static void map_elements(const lc_at *at, const lc_walk *w, const lc_cells *const in[LC_INPUTS]) {
-	elements s = {.out = at->out->element, .inputs = at->n->inputs};
+	struct elements s = {.out = at->out->element, .inputs = at->n->inputs};
 	s.row = (lc_field_row){.op = at->n->op, .key = at->run->o.key, .exponent = LC_NO_EXPONENT};
 	s.row.integer = lc_is_integer((lc_dtype)at->n->dtype) && at->n->dtype != LC_WEAK_INT;
 	if (at->n->op == LC_POW) s.row.exponent = literal(at->run->p, at->n->in[1]);
@@ -174,17 +174,17 @@ lk_status lc_run_map(lc_at *at) {
 
 /* ---- dropout ---- */
 
-typedef struct mask {
+struct mask {
 	uint32_t item;
 	uint64_t key;
 	double probability;
-} mask;
+};
 
-static bool kept(const mask *m, int64_t index) {
+static bool kept(const struct mask *m, int64_t index) {
 	return (lc_philox((uint64_t)index, 0, m->item, m->key) + 0.5) / 0x1p32 >= m->probability;
 }
 
-static void drop_row(const lc_at *at, const mask *m, const lc_cells *in, int64_t first, int64_t begin, int64_t count) {
+static void drop_row(const lc_at *at, const struct mask *m, const lc_cells *in, int64_t first, int64_t begin, int64_t count) {
 	double scale = 1 - m->probability;
 	uint64_t inverse = lc_field_inverse(lc_field_number(scale));
 	for (int64_t i = 0; i < count; i++) {
@@ -197,7 +197,7 @@ static void drop_row(const lc_at *at, const mask *m, const lc_cells *in, int64_t
 }
 
 lk_status lc_run_dropout(lc_at *at) {
-	const mask m = {(uint32_t)at->item, (uint64_t)at->n->key, at->n->number};
+	const struct mask m = {(uint32_t)at->item, (uint64_t)at->n->key, at->n->number};
 	const lc_cells *in;
 	lc_box box;
 	int last = at->box.rank - 1;

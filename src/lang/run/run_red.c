@@ -7,14 +7,14 @@
 
 /* ---- joining one more element ---- */
 
-typedef struct reducer {
+struct reducer {
 	int op;            /* RED_* */
 	lc_dtype dtype;
 	bool whole;        /* integers: sums wrap */
 	uint64_t key;
-} reducer;
+};
 
-static double join_numbers(const reducer *r, double sum, double x) {
+static double join_numbers(const struct reducer *r, double sum, double x) {
 	switch (r->op) {
 	case LC_RED_MAX: return sum < x ? x : sum;
 	case LC_RED_MIN: return x < sum ? x : sum;
@@ -23,13 +23,13 @@ static double join_numbers(const reducer *r, double sum, double x) {
 	}
 }
 
-static uint64_t join_elements(const reducer *r, uint64_t sum, uint64_t x) {
+static uint64_t join_elements(const struct reducer *r, uint64_t sum, uint64_t x) {
 	if (r->op == LC_RED_MAX || r->op == LC_RED_MIN) return lc_field_choose(r->key, r->op == LC_RED_MAX, sum, x);
 	return lc_field_add(sum, r->op == LC_RED_NORM ? lc_field_multiply(x, x) : x);
 }
 
 /* `step` 0: the row goes into one element. */
-static void join_row(const reducer *r, const lc_cells *in, int64_t from, int64_t count, lc_cells *out, int64_t to,
+static void join_row(const struct reducer *r, const lc_cells *in, int64_t from, int64_t count, lc_cells *out, int64_t to,
 					 int64_t step) {
 	bool plain = out->number && r->op != LC_RED_MAX && r->op != LC_RED_MIN && r->op != LC_RED_NORM && !r->whole;
 	if (plain && step)
@@ -42,7 +42,7 @@ static void join_row(const reducer *r, const lc_cells *in, int64_t from, int64_t
 			out->element[to + i * step] = join_elements(r, out->element[to + i * step], in->element[from + i]);
 }
 
-static void begin_with(const reducer *r, lc_cells *out) {
+static void begin_with(const struct reducer *r, lc_cells *out) {
 	double first = r->op == LC_RED_MAX ? lc_lowest(r->dtype) : r->op == LC_RED_MIN ? lc_highest(r->dtype) : 0;
 	bool choice = r->op == LC_RED_MAX || r->op == LC_RED_MIN;
 	for (int64_t i = 0; i < out->count; i++) {
@@ -51,9 +51,9 @@ static void begin_with(const reducer *r, lc_cells *out) {
 	}
 }
 
-static reducer reducer_of(const lc_at *at, int op) {
+static struct reducer reducer_of(const lc_at *at, int op) {
 	lc_dtype t = (lc_dtype)at->n->dtype;
-	return (reducer){.op = op, .dtype = t, .whole = lc_is_integer(t) && t != LC_WEAK_INT, .key = at->run->o.key};
+	return (struct reducer){.op = op, .dtype = t, .whole = lc_is_integer(t) && t != LC_WEAK_INT, .key = at->run->o.key};
 }
 
 /* ---- over dims ---- */
@@ -70,7 +70,7 @@ static void result_strides(const lc_at *at, int rank, int64_t out[LC_RANK]) {
 	}
 }
 
-static void reduce_box(const lc_at *at, const reducer *r, const lc_cells *in, const lc_box *box) {
+static void reduce_box(const lc_at *at, const struct reducer *r, const lc_cells *in, const lc_box *box) {
 	int last = box->rank - 1;
 	int64_t stride[LC_RANK], place[LC_RANK] = {0}, to = 0;
 	result_strides(at, box->rank, stride);
@@ -114,7 +114,7 @@ static lk_status finish(const lc_at *at) {
 lk_status lc_run_red(lc_at *at) {
 	const lc_cells *in;
 	lc_box box;
-	reducer r = reducer_of(at, at->n->op);
+	struct reducer r = reducer_of(at, at->n->op);
 	LK_TRY(lc_operand(at, 0, &in, &box));
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	begin_with(&r, at->out);
@@ -127,7 +127,7 @@ lk_status lc_run_red(lc_at *at) {
 lk_status lc_run_total(lc_at *at) {
 	const lc_run *run = at->run;
 	const lc_node *x = &run->p->nodes.at[at->n->in[0]];
-	reducer r = reducer_of(at, LC_RED_SUM);
+	struct reducer r = reducer_of(at, LC_RED_SUM);
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	begin_with(&r, at->out);
 	for (int64_t item = 0; item < lc_items(run->p, run->s, x); item++)

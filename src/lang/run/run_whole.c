@@ -4,7 +4,7 @@
 
 #include "lang/run/run_internal.h"
 
-typedef struct assembly {
+struct assembly {
 	lc_run *run;
 	const lc_node *n;
 	int id;
@@ -13,19 +13,19 @@ typedef struct assembly {
 	lc_cells *out;
 	unsigned char *seen;
 	lk_error *err;
-} assembly;
+};
 
 /* ---- partial values ---- */
 
 /* Whether a rank stands first on every axis where the value is partial. */
-static bool begins_sum(const assembly *a, int64_t rank) {
+static bool begins_sum(const struct assembly *a, int64_t rank) {
 	for (int x = 0; x < a->run->p->axis_count; x++)
 		if (a->n->layout[x].kind == LC_P && lc_coordinate(a->run->p, a->run->s, rank, x) != 0) return false;
 	return true;
 }
 
 /* Whether two ranks have the same place on every axis where the value has, or has not, that layout. */
-static bool same_place(const assembly *a, int64_t x, int64_t y, lc_layout_kind kind, bool has) {
+static bool same_place(const struct assembly *a, int64_t x, int64_t y, lc_layout_kind kind, bool has) {
 	for (int axis = 0; axis < a->run->p->axis_count; axis++) {
 		if ((a->n->layout[axis].kind == kind) != has) continue;
 		if (lc_coordinate(a->run->p, a->run->s, x, axis) != lc_coordinate(a->run->p, a->run->s, y, axis)) return false;
@@ -33,19 +33,19 @@ static bool same_place(const assembly *a, int64_t x, int64_t y, lc_layout_kind k
 	return true;
 }
 
-static lc_reduce reduction_of(const assembly *a) {
+static lc_reduce reduction_of(const struct assembly *a) {
 	for (int x = 0; x < a->run->p->axis_count; x++)
 		if (a->n->layout[x].kind == LC_P) return (lc_reduce)a->n->layout[x].reduce;
 	return LC_SUM;
 }
 
-static bool partial(const assembly *a) {
+static bool partial(const struct assembly *a) {
 	for (int x = 0; x < a->run->p->axis_count; x++)
 		if (a->n->layout[x].kind == LC_P) return true;
 	return false;
 }
 
-static lk_status check_reductions(const assembly *a) {
+static lk_status check_reductions(const struct assembly *a) {
 	int axis = -1;
 	for (int x = 0; x < a->run->p->axis_count; x++) {
 		if (a->n->layout[x].kind != LC_P) continue;
@@ -59,7 +59,7 @@ static lk_status check_reductions(const assembly *a) {
 }
 
 /* The parts of all ranks that belong together with `rank`'s, joined in the order of ranks. */
-static lk_status sum_parts(const assembly *a, int64_t rank, const lc_box *box, lc_cells *sum) {
+static lk_status sum_parts(const struct assembly *a, int64_t rank, const lc_box *box, lc_cells *sum) {
 	lc_join join = {false, reduction_of(a), (lc_dtype)a->n->dtype, a->run->o.key};
 	LK_TRY(lc_cells_new(a->run, box->count, sum, a->err));
 	for (int64_t other = rank; other < a->run->ranks; other++) {
@@ -79,7 +79,7 @@ static bool agree(const lc_cells *x, int64_t i, const lc_cells *y, int64_t k) {
 	return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b);
 }
 
-static lk_status place_element(const assembly *a, const lc_cells *part, int64_t i, int64_t at, int64_t rank) {
+static lk_status place_element(const struct assembly *a, const lc_cells *part, int64_t i, int64_t at, int64_t rank) {
 	if (a->seen[at] && !agree(part, i, a->out, at)) {
 		lc_wrong(a->run->p, a->n->line, a->n->column, a->err, "ranks disagree: element %lld of value %d on rank %lld",
 				 (long long)at, a->id, (long long)rank);
@@ -92,7 +92,7 @@ static lk_status place_element(const assembly *a, const lc_cells *part, int64_t 
 	return LK_OK;
 }
 
-static lk_status place_part(const assembly *a, const lc_cells *part, const lc_box *box, int64_t rank) {
+static lk_status place_part(const struct assembly *a, const lc_cells *part, const lc_box *box, int64_t rank) {
 	int64_t place[LC_RANK] = {0};
 	for (int64_t i = 0; i < box->count; i++) {
 		int64_t at = 0;
@@ -103,7 +103,7 @@ static lk_status place_part(const assembly *a, const lc_cells *part, const lc_bo
 	return LK_OK;
 }
 
-static lk_status place_rank(const assembly *a, int64_t rank) {
+static lk_status place_rank(const struct assembly *a, int64_t rank) {
 	lc_box box;
 	bool held;
 	LK_TRY(lc_box_of(a->run, a->n, a->item, rank, &box, &held, a->err));
@@ -118,14 +118,14 @@ static lk_status place_rank(const assembly *a, int64_t rank) {
 	return status;
 }
 
-static lk_status place_all(const assembly *a) {
+static lk_status place_all(const struct assembly *a) {
 	for (int64_t rank = 0; rank < a->run->ranks; rank++)
 		if (begins_sum(a, rank) && same_place(a, rank, a->rank, LC_L, true)) LK_TRY(place_rank(a, rank));
 	if (!memchr(a->seen, 0, (size_t)a->whole.count)) return LK_OK;
 	return lk_fail(a->err, LK_ERR_INTERNAL, NULL, "no rank holds all of value %d", a->id);
 }
 
-static lk_status whole_box(const assembly *a, lc_box *box) {
+static lk_status whole_box(const struct assembly *a, lc_box *box) {
 	LK_TRY(lc_whole_shape(a->run->p, a->n, a->run->s, a->item, box->extent, a->err));
 	box->rank = a->n->rank, box->count = 1;
 	memset(box->begin, 0, sizeof box->begin);
@@ -134,7 +134,7 @@ static lk_status whole_box(const assembly *a, lc_box *box) {
 }
 
 lk_status lc_run_whole_of(lc_run *run, int id, int64_t item, int64_t rank, const lc_cells **out, lk_error *err) {
-	assembly a = {.run = run, .n = &run->p->nodes.at[id], .id = id, .item = item, .rank = rank, .err = err};
+	struct assembly a = {.run = run, .n = &run->p->nodes.at[id], .id = id, .item = item, .rank = rank, .err = err};
 	LK_TRY(check_reductions(&a));
 	LK_TRY(whole_box(&a, &a.whole));
 	a.out = LK_NEW(&run->arena, lc_cells);

@@ -20,16 +20,16 @@ enum {
 };
 #define MOST_DIM (1ll << 40)
 
-typedef struct reader {
+struct reader {
 	const lc_program *p;
 	lc_sizes *s;
 	const char *where;     /* of the number that is read */
 	lk_error *err;
-} reader;
+};
 
 /* ---- names ---- */
 
-static lk_status note_index(reader *r, const lc_group *g) {
+static lk_status note_index(struct reader *r, const lc_group *g) {
 	if (g->axis < 0 || !g->index) return LK_OK;
 	for (size_t i = 0; i < r->s->indices.count; i++)
 		if (strcmp(r->s->indices.at[i].name, g->index) == 0) return LK_OK;
@@ -38,7 +38,7 @@ static lk_status note_index(reader *r, const lc_group *g) {
 	return LK_OK;
 }
 
-static lk_status note_indices(reader *r) {
+static lk_status note_indices(struct reader *r) {
 	for (size_t i = 0; i < r->p->nodes.count; i++) {
 		LK_TRY(note_index(r, &r->p->nodes.at[i].at));
 		LK_TRY(note_index(r, &r->p->nodes.at[i].from));
@@ -46,13 +46,13 @@ static lk_status note_indices(reader *r) {
 	return LK_OK;
 }
 
-static lc_index *index_of(const reader *r, const char *name) {
+static lc_index *index_of(const struct reader *r, const char *name) {
 	for (size_t i = 0; i < r->s->indices.count; i++)
 		if (strcmp(r->s->indices.at[i].name, name) == 0) return &r->s->indices.at[i];
 	return NULL;
 }
 
-static lk_status unknown(const reader *r, const char *name) {
+static lk_status unknown(const struct reader *r, const char *name) {
 	const char *known[LC_SYMBOLS + LC_VALUES];
 	size_t count = 0;
 	for (int a = 0; a < r->p->axis_count; a++) known[count++] = r->p->axes[a].name;
@@ -66,25 +66,25 @@ static lk_status unknown(const reader *r, const char *name) {
 
 /* ---- numbers ---- */
 
-static lk_status number(const reader *r, const char *text, long long low, long long high, int64_t *out) {
+static lk_status number(const struct reader *r, const char *text, long long low, long long high, int64_t *out) {
 	long long got;
 	LK_TRY(lk_parse_int(text, low, high, &got, r->where, r->err));
 	*out = got;
 	return LK_OK;
 }
 
-static lk_status given_twice(const reader *r) {
+static lk_status given_twice(const struct reader *r) {
 	return lk_fail(r->err, LK_ERR_INPUT, r->where, "is given twice");
 }
 
-static lk_status read_axis(const reader *r, int a, const char *text) {
+static lk_status read_axis(const struct reader *r, int a, const char *text) {
 	if (r->s->symbol[a]) return given_twice(r);
 	return number(r, text, 1, LC_RANKS, &r->s->symbol[a]);
 }
 
 typedef LK_VEC(int64_t) numbers;
 
-static lk_status push_number(const reader *r, numbers *v, const char *begin, size_t length) {
+static lk_status push_number(const struct reader *r, numbers *v, const char *begin, size_t length) {
 	char word[WORD];
 	if (length >= sizeof word) length = sizeof word - 1;
 	memcpy(word, begin, length);
@@ -95,7 +95,7 @@ static lk_status push_number(const reader *r, numbers *v, const char *begin, siz
 	return number(r, word, 1, MOST_DIM, lk_last(v));
 }
 
-static lk_status split_numbers(const reader *r, const char *text, numbers *v) {
+static lk_status split_numbers(const struct reader *r, const char *text, numbers *v) {
 	for (const char *at = text;; at++) {
 		size_t length = strcspn(at, ":");
 		LK_TRY(push_number(r, v, at, length));
@@ -104,7 +104,7 @@ static lk_status split_numbers(const reader *r, const char *text, numbers *v) {
 	}
 }
 
-static lk_status split_lines(const reader *r, const char *text, size_t size, numbers *v) {
+static lk_status split_lines(const struct reader *r, const char *text, size_t size, numbers *v) {
 	const char *end = text + size;
 	for (const char *at = text; at < end; at++) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -119,7 +119,7 @@ static lk_status split_lines(const reader *r, const char *text, size_t size, num
 	return v->count ? LK_OK : lk_fail(r->err, LK_ERR_INPUT, r->where, "the file holds no number");
 }
 
-static lk_status read_file(reader *r, const char *path, numbers *v) {
+static lk_status read_file(struct reader *r, const char *path, numbers *v) {
 	char *text = NULL;
 	size_t size = 0;
 	LK_TRY(lk_stream_slurp(path, FILE_LIMIT, &text, &size, r->err));
@@ -129,7 +129,7 @@ static lk_status read_file(reader *r, const char *path, numbers *v) {
 	return status;
 }
 
-static lk_status keep_list(const reader *r, int d, const numbers *v) {
+static lk_status keep_list(const struct reader *r, int d, const numbers *v) {
 	int list = r->p->named[d].list;
 	if (r->s->items[list] && r->s->items[list] != (int64_t)v->count) {
 		lk_fail(r->err, LK_ERR_INPUT, r->where, "%zu numbers, where another dim of %s has %lld", v->count,
@@ -143,7 +143,7 @@ static lk_status keep_list(const reader *r, int d, const numbers *v) {
 	return LK_OK;
 }
 
-static lk_status read_dim(reader *r, int d, const char *text) {
+static lk_status read_dim(struct reader *r, int d, const char *text) {
 	int64_t *one = &r->s->symbol[LC_AXES + d];
 	if (*one || r->s->each[d]) return given_twice(r);
 	if (r->p->named[d].list < 0) return number(r, text, 1, MOST_DIM, one);
@@ -154,7 +154,7 @@ static lk_status read_dim(reader *r, int d, const char *text) {
 	return status;
 }
 
-static lk_status read_index(const reader *r, lc_index *index, const char *text) {
+static lk_status read_index(const struct reader *r, lc_index *index, const char *text) {
 	if (index->value >= 0) return given_twice(r);
 	return number(r, text, 0, LC_RANKS, &index->value);
 }
@@ -162,14 +162,14 @@ static lk_status read_index(const reader *r, lc_index *index, const char *text) 
 /* ---- the text ---- */
 
 /* "params.N" is N, if N is a dim of params. */
-static const char *without_list(const reader *r, const char *name) {
+static const char *without_list(const struct reader *r, const char *name) {
 	const char *dot = strchr(name, '.');
 	int d = dot ? lc_dim_find(r->p, dot + 1) : -1, list = d < 0 ? -1 : r->p->named[d].list;
 	if (list < 0 || strlen(r->p->lists.at[list]) != (size_t)(dot - name)) return name;
 	return strncmp(r->p->lists.at[list], name, (size_t)(dot - name)) == 0 ? dot + 1 : name;
 }
 
-static lk_status read_pair(reader *r, char *pair) {
+static lk_status read_pair(struct reader *r, char *pair) {
 	char where[WORD];
 	char *value = strchr(pair, '=');
 	if (!value) {
@@ -188,7 +188,7 @@ static lk_status read_pair(reader *r, char *pair) {
 	return status;
 }
 
-static lk_status read_text(reader *r, const char *text) {
+static lk_status read_text(struct reader *r, const char *text) {
 	char *copy = lk_arena_strdup(&r->s->arena, text);
 	if (!copy) return lk_oom(r->err);
 	for (char *at = copy, *next; at; at = next) {
@@ -218,7 +218,7 @@ static bool offsets(const lc_program *p, int axis, const char *index, int64_t *l
 	return any;
 }
 
-static void fill_indices(reader *r) {
+static void fill_indices(struct reader *r) {
 	for (size_t i = 0; i < r->s->indices.count; i++) {
 		lc_index *index = &r->s->indices.at[i];
 		int64_t low = 0, high = 0;
@@ -228,7 +228,7 @@ static void fill_indices(reader *r) {
 }
 
 /* How many ranks an axis must have, for the groups and roots on it. */
-static int64_t needed(const reader *r, int axis) {
+static int64_t needed(const struct reader *r, int axis) {
 	int64_t most = 0, low, high;
 	if (offsets(r->p, axis, NULL, &low, &high)) most = high;
 	for (size_t i = 0; i < r->s->indices.count; i++) {
@@ -242,7 +242,7 @@ static int64_t needed(const reader *r, int axis) {
 	return most + 1;
 }
 
-static void fill_axes(reader *r, const int64_t axes[LC_AXES]) {
+static void fill_axes(struct reader *r, const int64_t axes[LC_AXES]) {
 	for (int a = 0; a < r->p->axis_count; a++) {
 		int64_t *ranks = &r->s->symbol[a], least = needed(r, a);
 		if (!*ranks) *ranks = r->p->axes[a].size;
@@ -253,7 +253,7 @@ static void fill_axes(reader *r, const int64_t axes[LC_AXES]) {
 /* ---- dims ---- */
 
 /* Numbers that dims may have to be divisible by: axes' sizes, constants of the conditions. */
-static int factors(const reader *r, int64_t out[FACTORS]) {
+static int factors(const struct reader *r, int64_t out[FACTORS]) {
 	int count = 0;
 	for (int a = 0; a < r->p->axis_count; a++)
 		if (r->s->symbol[a] > 1) out[count++] = r->s->symbol[a];
@@ -280,7 +280,7 @@ static int64_t default_dim(int d) {
 	return first[d % 7];
 }
 
-static lk_status try_dims(reader *r, const bool open[LC_DIMS], uint64_t seed, int64_t attempt) {
+static lk_status try_dims(struct reader *r, const bool open[LC_DIMS], uint64_t seed, int64_t attempt) {
 	int64_t factor[FACTORS];
 	int count = factors(r, factor);
 	uint64_t of_try = lk_hash64(seed) + (uint64_t)attempt * LC_DIMS * (uint64_t)LC_ITEMS;
@@ -299,7 +299,7 @@ static lk_status try_dims(reader *r, const bool open[LC_DIMS], uint64_t seed, in
 	return lc_sizes_check(r->p, r->s, r->err);
 }
 
-static lk_status open_lists(reader *r, const bool open[LC_DIMS]) {
+static lk_status open_lists(struct reader *r, const bool open[LC_DIMS]) {
 	for (size_t l = 0; l < r->p->lists.count; l++)
 		if (!r->s->items[l]) r->s->items[l] = DEFAULT_ITEMS;
 	for (int d = 0; d < r->p->named_count; d++) {
@@ -310,7 +310,7 @@ static lk_status open_lists(reader *r, const bool open[LC_DIMS]) {
 	return LK_OK;
 }
 
-static lk_status fill_dims(reader *r, uint64_t seed) {
+static lk_status fill_dims(struct reader *r, uint64_t seed) {
 	bool open[LC_DIMS] = {false}, any = false;
 	for (int d = 0; d < r->p->named_count; d++)
 		any |= open[d] = !r->s->symbol[LC_AXES + d] && !r->s->each[d];
@@ -331,7 +331,7 @@ static lk_status fill_dims(reader *r, uint64_t seed) {
 
 lk_status lc_sizes_draw(const lc_program *p, const char *text, const int64_t axes[LC_AXES], uint64_t seed,
 						lc_sizes *out, lk_error *err) {
-	reader r = {.p = p, .s = out, .err = err};
+	struct reader r = {.p = p, .s = out, .err = err};
 	memset(out, 0, sizeof *out);
 	out->items = LK_ARRAY(&out->arena, int64_t, p->lists.count);
 	if (!out->items) return lk_oom(err);

@@ -9,26 +9,26 @@
 
 enum { DRAWS = 3, MESHES = 256 };
 
-typedef struct verifier {
+struct verifier {
 	const lc_program *p, *q;   /* original, rewritten */
 	const lc_verify_options *o;
 	lc_verdict *out;
 	int results[2][LC_VALUES], count;
 	int64_t seen[MESHES][LC_AXES];
 	lk_error *err;
-} verifier;
+};
 
 /* The two programs on one mesh with one draw. */
-typedef struct trial {
-	verifier *v;
+struct trial {
+	struct verifier *v;
 	lc_sizes s[2];
 	lc_run *run[2];
 	uint64_t seed;
-} trial;
+};
 
 /* ---- comparing ---- */
 
-static void put_mesh(const verifier *v, const lc_sizes *s, FILE *out) {
+static void put_mesh(const struct verifier *v, const lc_sizes *s, FILE *out) {
 	for (int a = 0; a < v->p->axis_count; a++)
 		fprintf(out, "%s%s=%lld", a ? "," : "", v->p->axes[a].name, (long long)s->symbol[a]);
 	for (int d = 0; d < v->p->named_count; d++)
@@ -36,7 +36,7 @@ static void put_mesh(const verifier *v, const lc_sizes *s, FILE *out) {
 }
 
 /* The first rank that holds an element of the rewritten program's result. */
-static int64_t holder(const trial *t, int id, int64_t item, int64_t index) {
+static int64_t holder(const struct trial *t, int id, int64_t item, int64_t index) {
 	const lc_node *n = &t->v->q->nodes.at[id];
 	int64_t whole[LC_RANK], begin[LC_RANK], extent[LC_RANK];
 	if (lc_whole_shape(t->v->q, n, &t->s[1], item, whole, NULL) != LK_OK) return 0;
@@ -53,8 +53,8 @@ static int64_t holder(const trial *t, int id, int64_t item, int64_t index) {
 }
 
 /* *index < 0: of the result as a whole. */
-static void note_difference(const trial *t, int result, int64_t item, int64_t index, const char *what) {
-	verifier *v = t->v;
+static void note_difference(const struct trial *t, int result, int64_t item, int64_t index, const char *what) {
+	struct verifier *v = t->v;
 	char name[80];
 	if (!v->out->equal) return;
 	v->out->equal = false;
@@ -86,7 +86,7 @@ static double ulps(lc_dtype t, const lc_cells *a, const lc_cells *b) {
 	return worst;
 }
 
-static void compare_cells(const trial *t, int result, int64_t item, const lc_cells *a, const lc_cells *b) {
+static void compare_cells(const struct trial *t, int result, int64_t item, const lc_cells *a, const lc_cells *b) {
 	if (a->count != b->count) {
 		note_difference(t, result, item, -1, "another number of elements");
 		return;
@@ -104,9 +104,9 @@ static void compare_cells(const trial *t, int result, int64_t item, const lc_cel
 }
 
 /* Where ranks of the rewritten program disagree among themselves, that is a difference too. */
-static lk_status whole_pair(const trial *t, int result, int64_t item, int64_t rank, const lc_cells *out[2]) {
+static lk_status whole_pair(const struct trial *t, int result, int64_t item, int64_t rank, const lc_cells *out[2]) {
 	lk_error found = {0};
-	const verifier *v = t->v;
+	const struct verifier *v = t->v;
 	LK_TRY(lc_run_whole_of(t->run[0], v->results[0][result], item, rank, &out[0], v->err));
 	lk_status status = lc_run_whole_of(t->run[1], v->results[1][result], item, rank, &out[1], &found);
 	if (status == LK_ERR_INTERNAL) note_difference(t, result, item, -1, found.what);
@@ -114,8 +114,8 @@ static lk_status whole_pair(const trial *t, int result, int64_t item, int64_t ra
 	return status == LK_ERR_INTERNAL ? LK_OK : status;
 }
 
-static lk_status compare_result(const trial *t, int result) {
-	const verifier *v = t->v;
+static lk_status compare_result(const struct trial *t, int result) {
+	const struct verifier *v = t->v;
 	const lc_node *n = &v->p->nodes.at[v->results[0][result]];
 	for (int64_t rank = 0; rank < lc_ranks(v->p, &t->s[0]); rank++) {
 		if (!lc_first_of_local(v->p, n, &t->s[0], rank)) continue;
@@ -130,7 +130,7 @@ static lk_status compare_result(const trial *t, int result) {
 
 /* ---- one trial ---- */
 
-static lk_status run_pair(trial *t, lc_arithmetic arithmetic) {
+static lk_status run_pair(struct trial *t, lc_arithmetic arithmetic) {
 	lc_run_options o = {.arithmetic = arithmetic, .seed = t->seed, .key = lk_hash64(t->seed), .only_results = true};
 	LK_TRY(lc_run_program(t->v->p, &t->s[0], &o, &t->run[0], t->v->err));
 	LK_TRY(lc_run_program(t->v->q, &t->s[1], &o, &t->run[1], t->v->err));
@@ -138,13 +138,13 @@ static lk_status run_pair(trial *t, lc_arithmetic arithmetic) {
 	return LK_OK;
 }
 
-static void end_runs(trial *t) {
+static void end_runs(struct trial *t) {
 	lc_run_free(t->run[0]);
 	lc_run_free(t->run[1]);
 	t->run[0] = t->run[1] = NULL;
 }
 
-static lk_status bound_chance(const trial *t) {
+static lk_status bound_chance(const struct trial *t) {
 	lc_degrees d[2];
 	lc_verdict *out = t->v->out;
 	LK_TRY(lc_degrees_of(t->v->p, &t->s[0], &d[0], t->v->err));
@@ -157,14 +157,14 @@ static lk_status bound_chance(const trial *t) {
 }
 
 /* In numbers an index may lie beyond its table: then nothing is said about rounding. */
-static lk_status try_numbers(trial *t) {
+static lk_status try_numbers(struct trial *t) {
 	if (t->v->o->exact_only || !t->v->out->equal) return LK_OK;
 	lk_status status = run_pair(t, LC_NUMERIC);
 	end_runs(t);
 	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 
-static lk_status try_once(trial *t) {
+static lk_status try_once(struct trial *t) {
 	lk_status status = run_pair(t, LC_FIELD);
 	end_runs(t);
 	LK_TRY(status);
@@ -175,7 +175,7 @@ static lk_status try_once(trial *t) {
 
 /* ---- meshes ---- */
 
-static bool new_mesh(verifier *v, const lc_sizes *s) {
+static bool new_mesh(struct verifier *v, const lc_sizes *s) {
 	for (int i = 0; i < v->out->meshes; i++)
 		if (memcmp(v->seen[i], s->symbol, sizeof v->seen[i]) == 0) return false;
 	if (v->out->meshes == MESHES) return false;
@@ -190,8 +190,8 @@ static bool new_mesh(verifier *v, const lc_sizes *s) {
 }
 
 /* *fits: whether both programs can have the mesh. */
-static lk_status draw_sizes(trial *t, const int64_t axes[LC_AXES], bool *fits) {
-	verifier *v = t->v;
+static lk_status draw_sizes(struct trial *t, const int64_t axes[LC_AXES], bool *fits) {
+	struct verifier *v = t->v;
 	lk_status status = lc_sizes_draw(v->p, v->o->sizes, axes, t->seed, &t->s[0], v->err);
 	if (status == LK_OK) status = lc_sizes_refine(v->p, &t->s[0], v->q, &t->s[1], v->err);
 	if (status == LK_OK) status = lc_sizes_check(v->q, &t->s[1], v->err);
@@ -199,10 +199,10 @@ static lk_status draw_sizes(trial *t, const int64_t axes[LC_AXES], bool *fits) {
 	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 
-static lk_status try_mesh(verifier *v, const int64_t axes[LC_AXES], uint64_t number) {
+static lk_status try_mesh(struct verifier *v, const int64_t axes[LC_AXES], uint64_t number) {
 	int draws = v->o->draws ? v->o->draws : DRAWS;
 	for (int i = 0; i < draws && v->out->equal; i++) {
-		trial t = {.v = v, .seed = lk_hash64(v->o->seed + 1) + number * 65536 + (uint64_t)i};
+		struct trial t = {.v = v, .seed = lk_hash64(v->o->seed + 1) + number * 65536 + (uint64_t)i};
 		bool fits, fresh = true;
 		lk_status status = draw_sizes(&t, axes, &fits);
 		if (status == LK_OK && fits && i == 0) fresh = new_mesh(v, &t.s[0]);
@@ -220,7 +220,7 @@ enum { CHOICES = 24 };
 
 /* The numbers of ranks that were asked for, or the usual ones; where the rewritten mesh has groups, some groups of
  * them. */
-static int choose_ranks(const verifier *v, int out[CHOICES]) {
+static int choose_ranks(const struct verifier *v, int out[CHOICES]) {
 	static const int usual[] = {1, 2, 3, 4, 8};
 	const int *ranks = v->o->ranks ? v->o->ranks : usual;
 	int count = v->o->ranks ? v->o->rank_count : (int)(sizeof usual / sizeof *usual), group = 1;
@@ -237,7 +237,7 @@ static int choose_ranks(const verifier *v, int out[CHOICES]) {
 }
 
 /* Every axis has every number of ranks, as far as there are not too many in all. */
-static lk_status each_mesh(verifier *v) {
+static lk_status each_mesh(struct verifier *v) {
 	int ranks[CHOICES], choices = choose_ranks(v, ranks), combinations = 1;
 	for (int a = 0; a < v->p->axis_count; a++) combinations *= choices;
 	for (int c = 0; c < combinations && v->out->equal; c++) {
@@ -262,7 +262,7 @@ static bool local_alike(const lc_node *a, const lc_program *p, const lc_node *b,
 	return one == other;
 }
 
-static lk_status pair_results(verifier *v) {
+static lk_status pair_results(struct verifier *v) {
 	int other;
 	LK_TRY(lc_results(v->p, v->results[0], LC_VALUES, &v->count, v->err));
 	LK_TRY(lc_results(v->q, v->results[1], LC_VALUES, &other, v->err));
@@ -282,7 +282,7 @@ static lk_status pair_results(verifier *v) {
 lk_status lc_verify(const lc_program *original, const lc_program *rewritten, const lc_verify_options *o,
 					lc_verdict *out, lk_error *err) {
 	lk_error unused = {0};
-	verifier v = {.p = original, .q = rewritten, .o = o, .out = out, .err = err ? err : &unused};
+	struct verifier v = {.p = original, .q = rewritten, .o = o, .out = out, .err = err ? err : &unused};
 	*out = (lc_verdict){.equal = true, .worst = NAN};
 	v.err->what[0] = '\0';
 	LK_TRY(pair_results(&v));

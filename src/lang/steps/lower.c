@@ -8,17 +8,17 @@
 enum { MOST_OPS = 1 << 21 };
 
 /* Ends of what a step emitted, for those that wait for it chunk by chunk. */
-typedef struct ends {
+struct ends {
 	uint32_t at[4];
 	int count;
-} ends;
+};
 
-typedef struct pair {
+struct pair {
 	struct pair *next;
 	uint32_t to, team;
-} pair;
+};
 
-typedef struct lowering {
+struct lowering {
 	const lc_steps *steps;
 	const lc_program *p;
 	const lc_sizes *sizes;
@@ -29,7 +29,7 @@ typedef struct lowering {
 	uint32_t stages, chains;
 	uint8_t kind_of[LC_AXES];     /* process groups of the axes that are chains */
 	uint32_t team_of[LC_AXES];    /* the first team of an axis that is stages */
-	pair **pairs;                 /* [stages] teams in which a stage sends */
+	struct pair **pairs;                 /* [stages] teams in which a stage sends */
 	int64_t place[LC_AXES];       /* of the stage that is built */
 	uint32_t stage;
 	uint64_t ops;
@@ -42,7 +42,7 @@ typedef struct lowering {
 	const uint32_t *deps;
 	uint32_t dep_count;
 	lk_error *err;
-} lowering;
+};
 
 /* Computation: that of a part of an overlap each; all else on the first. */
 static const uint8_t compute_streams[] = {
@@ -54,7 +54,7 @@ static const uint8_t compute_streams[] = {
 static const uint8_t axis_streams[LC_AXES] = {LK_STREAM_DP, LK_STREAM_TP, LK_STREAM_EP, LK_STREAM_CP};
 enum { COMPUTE_STREAMS = sizeof compute_streams / sizeof *compute_streams, ALL_STREAMS = (1u << 16) - 2 };
 
-static const lc_node *node(const lowering *l, int v) { return &l->p->nodes.at[v]; }
+static const lc_node *node(const struct lowering *l, int v) { return &l->p->nodes.at[v]; }
 
 /* ---- sizes ---- */
 
@@ -87,7 +87,7 @@ static lk_status bytes_of(const lc_program *p, const lc_sizes *sizes, const lc_n
 }
 
 /* Bytes of value v, of all that a chunk takes. */
-static lk_status value_bytes(const lowering *l, int v, int64_t item, double *out) {
+static lk_status value_bytes(const struct lowering *l, int v, int64_t item, double *out) {
 	bool once = node(l, v)->list < 0;
 	if (once && l->bytes[v] > 0) *out = l->bytes[v];
 	else LK_TRY(bytes_of(l->p, l->sizes, node(l, v), item, out, l->err));
@@ -148,7 +148,7 @@ static lk_dtype dtype_of(const lc_node *n) {
 	}
 }
 
-static lk_status add(lowering *l, lk_op op, const char *name, uint8_t stream, ends *out) {
+static lk_status add(struct lowering *l, lk_op op, const char *name, uint8_t stream, struct ends *out) {
 	op.name = name;
 	op.phase = LK_PHASE_OTHER;
 	op.stream = stream;
@@ -163,29 +163,29 @@ static lk_status add(lowering *l, lk_op op, const char *name, uint8_t stream, en
 }
 
 /* How far stages stand apart that differ by one along axis a. */
-static int64_t stride_of(const lowering *l, int a) {
+static int64_t stride_of(const struct lowering *l, int a) {
 	int64_t stride = 1;
 	for (int b = a + 1; b < l->inner; b++) stride *= l->sizes->symbol[b];
 	return stride;
 }
 
 /* The team of two in which the stage at place `from` of axis a, otherwise the one that is built, sends to that at `to`. */
-static lk_status pair_team(lowering *l, int a, int64_t from, int64_t to, int32_t *team) {
+static lk_status pair_team(struct lowering *l, int a, int64_t from, int64_t to, int32_t *team) {
 	uint32_t first = (uint32_t)(l->stage + (from - l->place[a]) * stride_of(l, a));
 	uint32_t second = (uint32_t)(l->stage + (to - l->place[a]) * stride_of(l, a));
-	for (const pair *x = l->pairs[first]; x; x = x->next)
+	for (const struct pair *x = l->pairs[first]; x; x = x->next)
 		if (x->to == second) return *team = (int32_t)x->team, LK_OK;
 	uint32_t members[2] = {first < second ? first : second, first < second ? second : first};
-	pair *made = LK_NEW(&l->scratch, pair);
+	struct pair *made = LK_NEW(&l->scratch, struct pair);
 	if (!made) return lk_oom(l->err);
-	*made = (pair){l->pairs[first], second, lk_graph_add_team(l->graph, l->p->axes[a].name, members, 2, 2, false)};
+	*made = (struct pair){l->pairs[first], second, lk_graph_add_team(l->graph, l->p->axes[a].name, members, 2, 2, false)};
 	l->pairs[first] = made;
 	*team = (int32_t)made->team;
 	return LK_OK;
 }
 
 /* Sets group and channel: ranks along an axis. False: alone, so that nothing moves. */
-static bool in_group(const lowering *l, int a, lk_op *op) {
+static bool in_group(const struct lowering *l, int a, lk_op *op) {
 	if (l->sizes->symbol[a] < 2) return false;
 	if (a >= l->inner) {
 		op->group = l->kind_of[a];
@@ -198,33 +198,33 @@ static bool in_group(const lowering *l, int a, lk_op *op) {
 }
 
 /* Whether this stage's ranks hold a value at a group. */
-static bool here(const lowering *l, const lc_group *g) {
+static bool here(const struct lowering *l, const lc_group *g) {
 	return g->axis < 0 || l->place[g->axis] == lc_group_place(l->p, l->sizes, g);
 }
 
 /* What operations wait for: all before them on any stream, or what is listed. */
-typedef struct waiting {
+struct waiting {
 	uint32_t join, entry, dep_count;
 	const uint32_t *deps;
-} waiting;
+};
 
-static uint32_t wait_for_all(lowering *l) {
+static uint32_t wait_for_all(struct lowering *l) {
 	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = LK_PHASE_OTHER, .name = "wait", .join = ALL_STREAMS};
 	l->ops++;
 	return lk_graph_add(l->graph, &wait);
 }
 
 /* What follows, until `one_by_one`, runs side by side, behind all that was before. */
-static void side_by_side(lowering *l, waiting *w) {
-	*w = (waiting){l->join, 0, l->dep_count, l->deps};
+static void side_by_side(struct lowering *l, struct waiting *w) {
+	*w = (struct waiting){l->join, 0, l->dep_count, l->deps};
 	if (!l->join) return; /* it already does */
 	w->entry = wait_for_all(l);
 	l->join = 0, l->deps = &w->entry, l->dep_count = 1;
 }
 
-static void one_by_one(lowering *l, const waiting *w) { l->join = w->join, l->deps = w->deps, l->dep_count = w->dep_count; }
+static void one_by_one(struct lowering *l, const struct waiting *w) { l->join = w->join, l->deps = w->deps, l->dep_count = w->dep_count; }
 
-static lk_status message(lowering *l, int a, int64_t from, int64_t to, double bytes, const char *name, ends *out) {
+static lk_status message(struct lowering *l, int a, int64_t from, int64_t to, double bytes, const char *name, struct ends *out) {
 	bool sends = from == l->place[a];
 	lk_op op = {.kind = sends ? LK_OP_SEND : LK_OP_RECV, .group = LK_GROUP_TEAM, .bytes = bytes};
 	LK_TRY(pair_team(l, a, from, to, &op.channel));
@@ -234,10 +234,10 @@ static lk_status message(lowering *l, int a, int64_t from, int64_t to, double by
 /* A message to the rank `shift` further along the axis, and one from the rank as far behind, at the same time. Those
  * that send to a later rank issue that first, the others the receive, so that a walk through the programs never stands
  * before a circle of sends. */
-static lk_status exchange(lowering *l, const lc_node *n, double bytes, const char *name, ends *out) {
+static lk_status exchange(struct lowering *l, const lc_node *n, double bytes, const char *name, struct ends *out) {
 	int64_t ranks = l->sizes->symbol[n->axis], shift = ((n->shift % ranks) + ranks) % ranks, at = l->place[n->axis];
 	int64_t to = (at + shift) % ranks, from = (at - shift + ranks) % ranks;
-	waiting w;
+	struct waiting w;
 	if (shift == 0) return LK_OK;
 	side_by_side(l, &w);
 	if (to > at) LK_TRY(message(l, n->axis, at, to, bytes, name, out));
@@ -258,11 +258,11 @@ static lk_op_kind graph_kind(const lc_node *n) {
 }
 
 /* The message as nccl-tests count it: of a gather the result, of all others the operand. */
-static lk_status message_bytes(const lowering *l, int v, int64_t item, double *out) {
+static lk_status message_bytes(const struct lowering *l, int v, int64_t item, double *out) {
 	return value_bytes(l, node(l, v)->op == LC_ALLGATHER ? v : node(l, v)->in[0], item, out);
 }
 
-static lk_status collective(lowering *l, int v, double bytes, const char *name, ends *out) {
+static lk_status collective(struct lowering *l, int v, double bytes, const char *name, struct ends *out) {
 	const lc_node *n = node(l, v);
 	lk_op op = {.kind = (uint8_t)graph_kind(n), .dtype = (uint8_t)dtype_of(n), .bytes = bytes};
 	if (!in_group(l, n->axis, &op)) return LK_OK;
@@ -273,13 +273,13 @@ static lk_status collective(lowering *l, int v, double bytes, const char *name, 
 /* ---- steps ---- */
 
 /* The tensors of a step's list, or the one that a chunk is; one where there is no list. */
-static int64_t items_begin(const lowering *l, const lc_step *s) { return s->list >= 0 && l->item > 0 ? l->item : 0; }
-static int64_t items_end(const lowering *l, const lc_step *s) {
+static int64_t items_begin(const struct lowering *l, const lc_step *s) { return s->list >= 0 && l->item > 0 ? l->item : 0; }
+static int64_t items_end(const struct lowering *l, const lc_step *s) {
 	if (s->list < 0) return 1;
 	return l->item >= 0 ? l->item + 1 : l->sizes->items[s->list];
 }
 
-static lk_status lower_map(lowering *l, const lc_step *s, ends *out) {
+static lk_status lower_map(struct lowering *l, const lc_step *s, struct ends *out) {
 	for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 		lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
 		double *known = &l->pass[s->values.at[s->values.count - 1]];
@@ -293,7 +293,7 @@ static lk_status lower_map(lowering *l, const lc_step *s, ends *out) {
 }
 
 /* Joined messages: as many tensors as fill a bucket, and at least one. */
-static lk_status lower_comm(lowering *l, const lc_step *s, ends *out) {
+static lk_status lower_comm(struct lowering *l, const lc_step *s, struct ends *out) {
 	double sum = 0, bytes;
 	int last = -1;
 	for (int k = 0; k < s->values.count; k++) {
@@ -311,7 +311,7 @@ static lk_status lower_comm(lowering *l, const lc_step *s, ends *out) {
 	return last >= 0 ? collective(l, last, sum, s->name, out) : LK_OK;
 }
 
-static lk_status list_messages(lowering *l, const lc_step *s, int v, ends *out) {
+static lk_status list_messages(struct lowering *l, const lc_step *s, int v, struct ends *out) {
 	double sum = 0, bytes;
 	for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 		LK_TRY(message_bytes(l, v, i, &bytes));
@@ -325,9 +325,9 @@ static lk_status list_messages(lowering *l, const lc_step *s, int v, ends *out) 
 }
 
 /* The pass beside the reduce-scatter; gathers behind both, or beside a pass that has none. */
-static lk_status lower_ring(lowering *l, const lc_step *s, ends *out) {
-	ends first = {0};
-	waiting w;
+static lk_status lower_ring(struct lowering *l, const lc_step *s, struct ends *out) {
+	struct ends first = {0};
+	struct waiting w;
 	side_by_side(l, &w);
 	if (s->scatter >= 0) LK_TRY(list_messages(l, s, s->scatter, &first));
 	LK_TRY(lower_map(l, s, &first));
@@ -339,7 +339,7 @@ static lk_status lower_ring(lowering *l, const lc_step *s, ends *out) {
 	return LK_OK;
 }
 
-static lk_status lower_matmul(lowering *l, const lc_node *n, int64_t item, int cut, lk_op *op) {
+static lk_status lower_matmul(struct lowering *l, const lc_node *n, int64_t item, int cut, lk_op *op) {
 	const lc_node *a = node(l, n->in[0]), *b = node(l, n->in[1]);
 	int64_t e[LC_RANK], x[LC_RANK];
 	LK_TRY(extents_of(l->p, l->sizes, n, item, e, l->err));
@@ -353,7 +353,7 @@ static lk_status lower_matmul(lowering *l, const lc_node *n, int64_t item, int c
 	return LK_OK;
 }
 
-static lk_status lower_conv(lowering *l, const lc_node *n, int64_t item, lk_op *op) {
+static lk_status lower_conv(struct lowering *l, const lc_node *n, int64_t item, lk_op *op) {
 	int64_t e[LC_RANK], w[LC_RANK];
 	LK_TRY(extents_of(l->p, l->sizes, n, item, e, l->err));
 	LK_TRY(extents_of(l->p, l->sizes, node(l, n->in[1]), item, w, l->err));
@@ -363,7 +363,7 @@ static lk_status lower_conv(lowering *l, const lc_node *n, int64_t item, lk_op *
 	return LK_OK;
 }
 
-static lk_status lower_contract(lowering *l, const lc_step *s, ends *out) {
+static lk_status lower_contract(struct lowering *l, const lc_step *s, struct ends *out) {
 	int v = s->values.at[0], cut = l->steps->cut[v];
 	const lc_node *n = node(l, v);
 	for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
@@ -384,7 +384,7 @@ static lk_status lower_contract(lowering *l, const lc_step *s, ends *out) {
 }
 
 /* Rows are read and written, and so is the index. */
-static lk_status lower_rows(lowering *l, const lc_step *s, ends *out) {
+static lk_status lower_rows(struct lowering *l, const lc_step *s, struct ends *out) {
 	int v = s->values.at[0];
 	for (int64_t i = items_begin(l, s); i < items_end(l, s); i++) {
 		lk_op op = {.kind = LK_OP_PERMUTE, .dtype = (uint8_t)dtype_of(node(l, v))};
@@ -397,7 +397,7 @@ static lk_status lower_rows(lowering *l, const lc_step *s, ends *out) {
 	return LK_OK;
 }
 
-static lk_status lower_send(lowering *l, const lc_step *s, ends *out) {
+static lk_status lower_send(struct lowering *l, const lc_step *s, struct ends *out) {
 	int v = s->values.at[0];
 	const lc_node *n = node(l, v);
 	int64_t from = lc_group_place(l->p, l->sizes, &n->from), to = lc_group_place(l->p, l->sizes, &n->at);
@@ -411,12 +411,12 @@ static lk_status lower_send(lowering *l, const lc_step *s, ends *out) {
 }
 
 /* What a step's ranks are: those of its first value that is no leaf; of a send both groups. */
-static bool takes_part(const lowering *l, const lc_step *s) {
+static bool takes_part(const struct lowering *l, const lc_step *s) {
 	const lc_node *n = node(l, s->values.at[0]);
 	return s->kind == LC_STEP_SEND || here(l, &n->at);
 }
 
-static lk_status lower_simple(lowering *l, const lc_step *s, ends *out) {
+static lk_status lower_simple(struct lowering *l, const lc_step *s, struct ends *out) {
 	if (!takes_part(l, s)) return LK_OK;
 	switch (s->kind) {
 	case LC_STEP_MAP: return lower_map(l, s, out);
@@ -431,13 +431,13 @@ static lk_status lower_simple(lowering *l, const lc_step *s, ends *out) {
 /* ---- overlap ---- */
 
 /* Chunk k of part i waits for chunk k of the parts before it that it reads from; done: of every part, by chunk. */
-static lk_status lower_chunk(lowering *l, const lc_step *s, int i, int64_t k, int64_t chunks, uint32_t entry, ends *done) {
+static lk_status lower_chunk(struct lowering *l, const lc_step *s, int i, int64_t k, int64_t chunks, uint32_t entry, struct ends *done) {
 	const lc_step *part = &s->parts[i];
-	ends *own = &done[i * chunks + k];
+	struct ends *own = &done[i * chunks + k];
 	uint32_t deps[64];
 	uint32_t count = 0;
 	for (int a = 0; a < part->after.count; a++) {
-		const ends *other = &done[part->after.at[a] * chunks + k];
+		const struct ends *other = &done[part->after.at[a] * chunks + k];
 		for (int e = 0; e < other->count && count < 60; e++) deps[count++] = other->at[e];
 	}
 	if (count == 0) deps[count++] = entry;
@@ -452,7 +452,7 @@ static lk_status lower_chunk(lowering *l, const lc_step *s, int i, int64_t k, in
 }
 
 /* Into how many chunks: a list's tensors; nothing is cut that runs side by side; a ring takes a chunk from each rank. */
-static int64_t chunks_of(const lowering *l, const lc_step *s) {
+static int64_t chunks_of(const struct lowering *l, const lc_step *s) {
 	if (s->list >= 0) return l->sizes->items[s->list];
 	if (s->chunk_dim < 0) return 1;
 	if (s->chunks) return s->chunks;
@@ -466,10 +466,10 @@ static int64_t chunks_of(const lowering *l, const lc_step *s) {
 
 /* In waves: chunk k of part i is issued in wave k + i, later parts first, so that no message stands in the queue before
  * one that could go. */
-static lk_status lower_overlap(lowering *l, const lc_step *s) {
+static lk_status lower_overlap(struct lowering *l, const lc_step *s) {
 	int64_t chunks = chunks_of(l, s), parts = s->part_count;
 	if (chunks * parts > MOST_OPS) return lk_fail(l->err, LK_ERR_INPUT, l->p->name, "too many chunks to simulate");
-	ends *done = LK_ARRAY(&l->scratch, ends, (size_t)(chunks * parts));
+	struct ends *done = LK_ARRAY(&l->scratch, struct ends, (size_t)(chunks * parts));
 	if (!done) return lk_oom(l->err);
 	uint32_t entry = wait_for_all(l);
 	if (s->list < 0) l->share = 1.0 / (double)chunks;
@@ -483,14 +483,14 @@ static lk_status lower_overlap(lowering *l, const lc_step *s) {
 
 /* ---- the graph ---- */
 
-static lk_status lower_stage(lowering *l, uint32_t stage) {
+static lk_status lower_stage(struct lowering *l, uint32_t stage) {
 	uint32_t block, rest = stage;
 	l->stage = stage, l->share = 1, l->item = -1, l->join = ALL_STREAMS, l->compute = LK_STREAM_COMPUTE;
 	for (int a = l->inner; a-- > 0;) l->place[a] = rest % (uint32_t)l->sizes->symbol[a], rest /= (uint32_t)l->sizes->symbol[a];
 	lk_graph_begin_block(l->graph, l->p->name);
 	for (int i = 0; i < l->steps->count; i++) {
 		const lc_step *s = &l->steps->at[i];
-		ends unused = {0};
+		struct ends unused = {0};
 		if (s->kind == LC_STEP_OVERLAP) LK_TRY(lower_overlap(l, s));
 		else LK_TRY(lower_simple(l, s, &unused));
 	}
@@ -500,7 +500,7 @@ static lk_status lower_stage(lowering *l, uint32_t stage) {
 }
 
 /* Process groups of an axis that is chains: by its name where that says what it is, so that tables do too. */
-static void choose_groups(lowering *l) {
+static void choose_groups(struct lowering *l) {
 	static const struct { const char *name; uint8_t kind; } usual[] = {
 		{"tp", LK_GROUP_TP}, {"dp", LK_GROUP_DP}, {"ep", LK_GROUP_EP}, {"cp", LK_GROUP_CP},
 	};
@@ -532,7 +532,7 @@ static int inner_axis(const lc_program *p) {
 }
 
 /* The groups of an axis that is stages. */
-static lk_status add_teams(lowering *l, int a) {
+static lk_status add_teams(struct lowering *l, int a) {
 	uint32_t ranks = (uint32_t)l->sizes->symbol[a], stride = (uint32_t)stride_of(l, a);
 	uint32_t *members = LK_ARRAY(&l->scratch, uint32_t, ranks);
 	if (!members) return lk_oom(l->err);
@@ -544,11 +544,11 @@ static lk_status add_teams(lowering *l, int a) {
 	return LK_OK;
 }
 
-static lk_status lower(lowering *l) {
+static lk_status lower(struct lowering *l) {
 	l->inner = inner_axis(l->p);
 	l->stages = l->chains = 1;
 	for (int a = 0; a < l->p->axis_count; a++) *(a < l->inner ? &l->stages : &l->chains) *= (uint32_t)l->sizes->symbol[a];
-	l->pairs = LK_ARRAY(&l->scratch, pair *, l->stages);
+	l->pairs = LK_ARRAY(&l->scratch, struct pair *, l->stages);
 	l->bytes = LK_ARRAY(&l->scratch, double, l->p->nodes.count);
 	l->pass = LK_ARRAY(&l->scratch, double, l->p->nodes.count);
 	if (!l->pairs || !l->bytes || !l->pass) return lk_oom(l->err);
@@ -563,7 +563,7 @@ static lk_status lower(lowering *l) {
 }
 
 lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, lk_graph **out, lk_error *err) {
-	lowering l = {.steps = steps, .p = steps->p, .sizes = sizes, .chunks = chunks > 0 ? chunks : LC_CHUNKS, .err = err};
+	struct lowering l = {.steps = steps, .p = steps->p, .sizes = sizes, .chunks = chunks > 0 ? chunks : LC_CHUNKS, .err = err};
 	*out = NULL;
 	if (lc_ranks(l.p, sizes) > LC_RANKS)
 		return lk_fail(err, LK_ERR_INPUT, l.p->name, "a mesh of %lld ranks; at most %d are simulated",

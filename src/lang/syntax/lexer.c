@@ -6,20 +6,20 @@
 #include "base/text.h"
 #include "lang/syntax/lexer.h"
 
-typedef struct lexer {
+struct lexer {
 	lc_file *file;
 	const char *at, *end, *line_start;
 	int line;
-} lexer;
+};
 
-static lk_status wrong(const lexer *l, lk_error *err, const char *what) {
+static lk_status wrong(const struct lexer *l, lk_error *err, const char *what) {
 	char where[sizeof err->where];
 	l->file->mistake.line = l->line, l->file->mistake.column = (int)(l->at - l->line_start) + 1;
 	snprintf(where, sizeof where, "%.200s:%d:%d", l->file->path, l->line, l->file->mistake.column);
 	return lk_fail(err, LK_ERR_INPUT, where, "%s", what);
 }
 
-static void skip_blanks(lexer *l) {
+static void skip_blanks(struct lexer *l) {
 	for (; l->at < l->end; l->at++) {
 		if (*l->at == '#')
 			while (l->at < l->end && *l->at != '\n') l->at++;
@@ -32,7 +32,7 @@ static void skip_blanks(lexer *l) {
 static bool letter(char c) { return isalpha((unsigned char)c) || c == '_'; }
 static bool digit(char c) { return c >= '0' && c <= '9'; }
 
-static lk_status name(lexer *l, lc_token *t, lk_error *err) {
+static lk_status name(struct lexer *l, lc_token *t, lk_error *err) {
 	const char *p = l->at;
 	while (p < l->end && (letter(*p) || digit(*p))) p++;
 	t->kind = LC_NAME_TOKEN, t->length = (int)(p - l->at);
@@ -44,7 +44,7 @@ static lk_status name(lexer *l, lc_token *t, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status number(lexer *l, lc_token *t, lk_error *err) {
+static lk_status number(struct lexer *l, lc_token *t, lk_error *err) {
 	char text[64];
 	const char *p = l->at, *end;
 	while (p < l->end &&
@@ -64,7 +64,7 @@ static lk_status number(lexer *l, lc_token *t, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status sign(lexer *l, lc_token *t, lk_error *err) {
+static lk_status sign(struct lexer *l, lc_token *t, lk_error *err) {
 	static const struct {
 		const char *text;
 		lc_token_kind kind;
@@ -85,7 +85,7 @@ static lk_status sign(lexer *l, lc_token *t, lk_error *err) {
 }
 
 lk_status lc_lex(lc_file *file, const char *text, size_t size, lc_tokens *out, lk_error *err) {
-	lexer l = {file, text, text + size, text, 1};
+	struct lexer l = {file, text, text + size, text, 1};
 	for (;;) {
 		skip_blanks(&l);
 		if (!lk_push(out)) return lk_oom(err);

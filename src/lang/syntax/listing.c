@@ -9,9 +9,9 @@
 /* Operations inside of one statement: below the parser's depth of 100, signs and brackets included. */
 enum { NESTED = 40 };
 
-typedef struct use {
+struct use {
 	int count, by, depth;
-} use;
+};
 
 static bool is_taken(const lc_program *p, const char *name) {
 	return lc_value_find(p, name) >= 0 || lc_dim_find(p, name) >= 0 || lc_axis_find(p, name) >= 0 ||
@@ -48,7 +48,7 @@ static bool differs(const lc_node *a, const lc_node *b) {
 	return parts && a->part_of && b->part_of && strcmp(a->part_of, b->part_of) != 0;
 }
 
-static lk_status settle(lc_program *p, use *uses, lk_error *err) {
+static lk_status settle(lc_program *p, struct use *uses, lk_error *err) {
 	int next = 0, count = (int)p->nodes.count;
 	for (int i = 0; i < count; i++)
 		for (int k = 0; k < p->nodes.at[i].inputs; k++)
@@ -66,7 +66,7 @@ static lk_status settle(lc_program *p, use *uses, lk_error *err) {
 }
 
 lk_status lc_settle(lc_program *p, lk_error *err) {
-	use *uses = calloc(p->nodes.count + 1, sizeof *uses);
+	struct use *uses = calloc(p->nodes.count + 1, sizeof *uses);
 	if (!uses) return lk_oom(err);
 	lk_status status = settle(p, uses, err);
 	free(uses);

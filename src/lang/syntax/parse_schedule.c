@@ -14,12 +14,12 @@ const char *const lc_directive_names[LC_DIRECTIVES] = {
 	[LC_OVERLAP] = "overlap", [LC_BUCKET] = "bucket", [LC_HIERARCHICAL] = "hierarchical",
 };
 
-typedef struct words {
+struct words {
 	lc_word at[WORDS];
 	int count;
-} words;
+};
 
-static lk_status word(lc_parser *s, const char *what, words *out, lk_error *err) {
+static lk_status word(lc_parser *s, const char *what, struct words *out, lk_error *err) {
 	const lc_token *t = lc_peek(s);
 	if (out->count == WORDS) return lc_at(s, t, err, "more than %d names in a directive", WORDS);
 	lc_word *w = &out->at[out->count++];
@@ -27,14 +27,14 @@ static lk_status word(lc_parser *s, const char *what, words *out, lk_error *err)
 	return lc_indexed(s, what, &w->text, err);
 }
 
-static lk_status list(lc_parser *s, char begin, char end, words *out, lk_error *err) {
+static lk_status list(lc_parser *s, char begin, char end, struct words *out, lk_error *err) {
 	if (begin) LK_TRY(lc_expect(s, begin, "it", err));
 	do LK_TRY(word(s, "a name", out, err));
 	while (lc_take(s, ','));
 	return end ? lc_expect(s, end, "the names", err) : LK_OK;
 }
 
-static lk_status keep(lc_parser *s, const words *from, lc_word **to, int *count, lk_error *err) {
+static lk_status keep(lc_parser *s, const struct words *from, lc_word **to, int *count, lk_error *err) {
 	*to = LK_ARRAY(&s->file->arena, lc_word, (size_t)from->count);
 	if (!*to) return lk_oom(err);
 	memcpy(*to, from->at, sizeof *from->at * (size_t)from->count);
@@ -42,14 +42,14 @@ static lk_status keep(lc_parser *s, const words *from, lc_word **to, int *count,
 	return LK_OK;
 }
 
-static lk_status arrow_results(lc_parser *s, words *results, lk_error *err) {
+static lk_status arrow_results(lc_parser *s, struct words *results, lk_error *err) {
 	if (lc_peek(s)->kind != LC_ARROW_RIGHT) return lc_unexpected(s, "\"->\" and the new names", err);
 	s->at++;
 	return list(s, '(', ')', results, err);
 }
 
 /* [LABEL =] { names } */
-static lk_status labelled(lc_parser *s, words *names, words *results, lk_error *err) {
+static lk_status labelled(lc_parser *s, struct words *names, struct words *results, lk_error *err) {
 	if (!lc_sees(s, '{')) {
 		LK_TRY(word(s, "a label or '{'", results, err));
 		LK_TRY(lc_expect(s, '=', "the label", err));
@@ -91,7 +91,7 @@ static lk_status sized(lc_parser *s, const char *name, int64_t low, int64_t *out
 	return lc_integer(s, name, low, (int64_t)1 << 53, out, err);
 }
 
-static lk_status arguments(lc_parser *s, lc_directive *d, words *names, words *results, lk_error *err) {
+static lk_status arguments(lc_parser *s, lc_directive *d, struct words *names, struct words *results, lk_error *err) {
 	switch (d->kind) {
 	case LC_SPLIT:
 		LK_TRY(word(s, "the value that holds the collective", names, err));
@@ -113,7 +113,7 @@ static lk_status arguments(lc_parser *s, lc_directive *d, words *names, words *r
 }
 
 static lk_status directive(lc_parser *s, lc_directive *d, lk_error *err) {
-	words names = {.count = 0}, results = {.count = 0};
+	struct words names = {.count = 0}, results = {.count = 0};
 	const lc_token *t = lc_peek(s);
 	int found = lc_choice(t, lc_directive_names, LC_DIRECTIVES);
 	char text[LC_NAME];

@@ -80,15 +80,15 @@ static int binding(int op) {
 
 /* Where an expression goes, and how much deeper it may: parsed and settled programs stay below the parser's limit; what
  * is only shown in messages is cut. */
-typedef struct writer {
+struct writer {
 	const lc_program *p;
 	FILE *out;
 	int depth;
-} writer;
+};
 
-static void put_value(writer *w, int id, int tight);
+static void put_value(struct writer *w, int id, int tight);
 
-static void put_operation(writer *w, const lc_node *n) {
+static void put_operation(struct writer *w, const lc_node *n) {
 	int tight = binding(n->op);
 	if (n->op == LC_NEG) {
 		fputc('-', w->out);
@@ -104,7 +104,7 @@ static void put_operation(writer *w, const lc_node *n) {
 	put_value(w, n->in[1], right);
 }
 
-static void put_argument(writer *w, const lc_node *n, char kind, int *operand) {
+static void put_argument(struct writer *w, const lc_node *n, char kind, int *operand) {
 	char text[32];
 	switch (kind) {
 	case 'x': put_value(w, n->in[(*operand)++], COMPARED); break;
@@ -121,7 +121,7 @@ static void put_argument(writer *w, const lc_node *n, char kind, int *operand) {
 	}
 }
 
-static void put_options(writer *w, const lc_node *n) {
+static void put_options(struct writer *w, const lc_node *n) {
 	if (n->ta) fputs(", ta", w->out);
 	if (n->tb) fputs(", tb", w->out);
 	if (n->stride != 1) fprintf(w->out, ", stride=%d", n->stride);
@@ -133,7 +133,7 @@ static void put_options(writer *w, const lc_node *n) {
 	if (n->keep) fputs(", keep", w->out);
 }
 
-static void put_call(writer *w, const lc_node *n) {
+static void put_call(struct writer *w, const lc_node *n) {
 	int operand = 0;
 	char from[LC_NAME + 24], to[LC_NAME + 24];
 	fprintf(w->out, "%s(", lc_ops[n->op].name);
@@ -152,7 +152,7 @@ static void put_call(writer *w, const lc_node *n) {
 }
 
 void lc_print_attributes(const lc_program *p, const lc_node *n, FILE *out) {
-	writer w = {p, out, 0};
+	struct writer w = {p, out, 0};
 	char from[LC_NAME + 24], to[LC_NAME + 24];
 	const char *between = "";
 	if (n->op == LC_SEND) {
@@ -174,7 +174,7 @@ void lc_print_attributes(const lc_program *p, const lc_node *n, FILE *out) {
 }
 
 /* The value as what defines it, its name aside. */
-static void put_definition(writer *w, const lc_node *n) {
+static void put_definition(struct writer *w, const lc_node *n) {
 	char text[32];
 	if (n->op == LC_CONST) fputs(lk_format_shortest(n->number, text, sizeof text), w->out);
 	else if (n->op == LC_SIZE)
@@ -183,7 +183,7 @@ static void put_definition(writer *w, const lc_node *n) {
 	else put_operation(w, n);
 }
 
-static void put_value(writer *w, int id, int tight) {
+static void put_value(struct writer *w, int id, int tight) {
 	const lc_node *n = &w->p->nodes.at[id];
 	if (n->name) {
 		fputs(n->name, w->out);
@@ -205,7 +205,7 @@ char *lc_value_text(const lc_program *p, int id, char *out, size_t size) {
 	char text[512] = "";
 	FILE *file = fmemopen(text, sizeof text, "w");
 	if (file) {
-		writer w = {p, file, 6};
+		struct writer w = {p, file, 6};
 		put_value(&w, id, COMPARED);
 		fclose(file);
 	}
@@ -226,7 +226,7 @@ static bool needs_place(const lc_program *p, const lc_node *n) {
 }
 
 static void statement(const lc_program *p, const lc_node *n, FILE *out) {
-	writer w = {p, out, LC_VALUES};
+	struct writer w = {p, out, LC_VALUES};
 	char text[128];
 	fputc('\t', out);
 	if (n->op == LC_SCALAR) {

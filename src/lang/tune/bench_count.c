@@ -3,12 +3,12 @@
 
 #include "lang/tune/tune.h"
 
-typedef struct counting {
+struct counting {
 	const lc_steps *steps;
 	const lc_sizes *sizes;
 	int64_t rank;
 	lc_moved moved;
-} counting;
+};
 
 static const int bits[LC_DTYPE_COUNT] = {
 #define LC_BITS(symbol, name, bits) [LC_##symbol] = bits,
@@ -17,7 +17,7 @@ static const int bits[LC_DTYPE_COUNT] = {
 };
 
 /* What this rank holds of a value, all its items. */
-static lk_status local_count(const counting *c, int id, double *out, lk_error *err) {
+static lk_status local_count(const struct counting *c, int id, double *out, lk_error *err) {
 	const lc_program *p = c->steps->p;
 	const lc_node *n = &p->nodes.at[id];
 	int64_t whole[LC_RANK], begin[LC_RANK], extent[LC_RANK];
@@ -32,7 +32,7 @@ static lk_status local_count(const counting *c, int id, double *out, lk_error *e
 	return LK_OK;
 }
 
-static lk_status local_bytes(const counting *c, int id, double *out, lk_error *err) {
+static lk_status local_bytes(const struct counting *c, int id, double *out, lk_error *err) {
 	LK_TRY(local_count(c, id, out, err));
 	*out *= bits[c->steps->p->nodes.at[id].dtype] / 8.0;
 	return LK_OK;
@@ -45,7 +45,7 @@ static bool has(const lc_ids *ids, int id) {
 }
 
 /* What a pass reads or writes of a value: no more elements than it goes over, for slices are read in place. */
-static lk_status touch(counting *c, const lc_step *s, const lc_ids *ids, lk_error *err) {
+static lk_status touch(struct counting *c, const lc_step *s, const lc_ids *ids, lk_error *err) {
 	for (int i = 0; i < ids->count; i++) {
 		const lc_node *n = &c->steps->p->nodes.at[ids->at[i]];
 		double elements, space = INFINITY;
@@ -60,7 +60,7 @@ static lk_status touch(counting *c, const lc_step *s, const lc_ids *ids, lk_erro
 }
 
 /* What a rank sends in a collective: rings, which send least; a root's tree counts as one ring too. */
-static lk_status send(counting *c, int id, lk_error *err) {
+static lk_status send(struct counting *c, int id, lk_error *err) {
 	const lc_program *p = c->steps->p;
 	const lc_node *n = &p->nodes.at[id];
 	double in, out;
@@ -81,7 +81,7 @@ static lk_status send(counting *c, int id, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status count_step(counting *c, const lc_step *s, lk_error *err) {
+static lk_status count_step(struct counting *c, const lc_step *s, lk_error *err) {
 	for (int i = 0; i < s->part_count; i++) LK_TRY(count_step(c, &s->parts[i], err));
 	if (s->kind == LC_STEP_OVERLAP) return LK_OK;
 	for (int i = 0; i < s->values.count; i++) {
@@ -97,7 +97,7 @@ lk_status lc_moved_count(const lc_steps *steps, const lc_sizes *sizes, lc_moved 
 	*out = (lc_moved){0};
 	int64_t ranks = lc_ranks(steps->p, sizes);
 	for (int64_t rank = 0; rank < ranks; rank++) {
-		counting c = {.steps = steps, .sizes = sizes, .rank = rank};
+		struct counting c = {.steps = steps, .sizes = sizes, .rank = rank};
 		for (int i = 0; i < steps->count; i++) LK_TRY(count_step(&c, &steps->at[i], err));
 		out->sent = fmax(out->sent, c.moved.sent);
 		out->between = fmax(out->between, c.moved.between);

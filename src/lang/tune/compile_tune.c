@@ -8,7 +8,7 @@
 
 enum { TOP = 5 };
 
-typedef struct tuning {
+struct tuning {
 	const lc_program *p;
 	const lk_compile_request *request;
 	lk_arena arena;
@@ -19,7 +19,7 @@ typedef struct tuning {
 	lk_wisdom wisdom;
 	lc_file *remembered;       /* the file that a remembered schedule was parsed in */
 	lk_tuned tuned;
-} tuning;
+};
 
 /* ---- sizes and cluster ---- */
 
@@ -36,7 +36,7 @@ static bool names(const char *text, const char *name) {
 }
 
 /* The sizes that other actions choose, small ones, would be timed in vain. */
-static lk_status check_dims(const tuning *t, lk_error *err) {
+static lk_status check_dims(const struct tuning *t, lk_error *err) {
 	for (int d = 0; d < t->p->named_count; d++) {
 		const char *name = t->p->named[d].name;
 		if (t->request->sizes && names(t->request->sizes, name)) continue;
@@ -47,7 +47,7 @@ static lk_status check_dims(const tuning *t, lk_error *err) {
 }
 
 /* Ranks that the last axis gets where the text does not say: what the others leave of the GPUs. */
-static lk_status read_sizes(tuning *t, int gpus, lk_error *err) {
+static lk_status read_sizes(struct tuning *t, int gpus, lk_error *err) {
 	LK_TRY(check_dims(t, err));
 	LK_TRY(lc_sizes_read(t->p, t->request->sizes, 1, &t->sizes, err));
 	int64_t ranks = lc_ranks(t->p, &t->sizes);
@@ -58,7 +58,7 @@ static lk_status read_sizes(tuning *t, int gpus, lk_error *err) {
 	return lc_sizes_read(t->p, t->request->sizes, gpus / ranks, &t->sizes, err);
 }
 
-static lk_status check_ranks(const tuning *t, lk_error *err) {
+static lk_status check_ranks(const struct tuning *t, lk_error *err) {
 	int64_t ranks = lc_ranks(t->p, &t->sizes);
 	if (ranks < 2) {
 		lk_fail(err, LK_ERR_INPUT, "--sizes", "the mesh has one rank, and nothing is communicated");
@@ -69,7 +69,7 @@ static lk_status check_ranks(const tuning *t, lk_error *err) {
 	return lk_hint(err, "give more GPUs, or axes of fewer ranks");
 }
 
-static lk_status read_cluster(tuning *t, lk_error *err) {
+static lk_status read_cluster(struct tuning *t, lk_error *err) {
 	const lk_compile_request *r = t->request;
 	const lk_device *device;
 	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
@@ -91,7 +91,7 @@ static lk_status read_cluster(tuning *t, lk_error *err) {
 
 /* ---- remembered, or searched ---- */
 
-static lk_status forget(tuning *t, const lk_error *why, lk_error *err) {
+static lk_status forget(struct tuning *t, const lk_error *why, lk_error *err) {
 	char line[640];
 	lk_error copy = *why;
 	if (!lk_push(&t->wisdom.warnings)) return lk_oom(err);
@@ -104,7 +104,7 @@ static lk_status forget(tuning *t, const lk_error *why, lk_error *err) {
 }
 
 /* Sets *hit where the entry is good. */
-static lk_status recall(tuning *t, const lk_wise *entry, bool *hit, lk_error *err) {
+static lk_status recall(struct tuning *t, const lk_wise *entry, bool *hit, lk_error *err) {
 	const lc_schedule *s;
 	lk_error why = {0};
 	lk_found found;
@@ -125,7 +125,7 @@ static lk_status recall(tuning *t, const lk_wise *entry, bool *hit, lk_error *er
 }
 
 /* The mesh and sizes as a text, also of the axis that the GPUs decided. */
-static lk_status measure(tuning *t, lk_error *err) {
+static lk_status measure(struct tuning *t, lk_error *err) {
 	int last = t->p->axis_count - 1, top = t->request->top > 0 ? t->request->top : TOP;
 	const char *sizes = t->request->sizes ? t->request->sizes : "", *axis = t->p->axes[last].name;
 	if (!t->request->measure) return LK_OK;
@@ -135,14 +135,14 @@ static lk_status measure(tuning *t, lk_error *err) {
 	return lk_search_measure(t->p, &t->search, top, sizes, t->request->set, t->request->seed, err);
 }
 
-static lk_status look(tuning *t, lk_error *err) {
+static lk_status look(struct tuning *t, lk_error *err) {
 	lk_search_free(&t->search);
 	t->options.only_plain = false;
 	LK_TRY(lk_search_run(t->p, &t->options, &t->search, err));
 	return measure(t, err);
 }
 
-static lk_status remember(tuning *t, const char *where, lk_error *err) {
+static lk_status remember(struct tuning *t, const char *where, lk_error *err) {
 	const lk_found *best = &t->search.found.at[0];
 	const char *text = lk_wisdom_text(&t->wisdom.arena, &best->schedule);
 	lk_wise entry = {t->search.plain_hash, where, best->measured, best->time.seconds, t->search.plain.time.seconds, text};
@@ -151,7 +151,7 @@ static lk_status remember(tuning *t, const char *where, lk_error *err) {
 	return lk_wisdom_write(&t->wisdom, t->request->wisdom, err);
 }
 
-static lk_status find(tuning *t, lk_error *err) {
+static lk_status find(struct tuning *t, lk_error *err) {
 	if (!t->request->wisdom) return look(t, err);
 	LK_TRY(lk_wisdom_read(t->request->wisdom, &t->wisdom, err));
 	const char *where = lk_wisdom_where(&t->wisdom, t->p, &t->sizes, &t->cluster);
@@ -167,7 +167,7 @@ static lk_status find(tuning *t, lk_error *err) {
 
 /* ---- the file's own schedules ---- */
 
-static lk_status time_own(tuning *t, lk_error *err) {
+static lk_status time_own(struct tuning *t, lk_error *err) {
 	const char *name = t->request->schedule;
 	const lc_schedule *one = NULL;
 	bool all = name && strcmp(name, "all") == 0;
@@ -183,7 +183,7 @@ static lk_status time_own(tuning *t, lk_error *err) {
 
 /* ---- evidence ---- */
 
-static lk_status verify(tuning *t, lk_error *err) {
+static lk_status verify(struct tuning *t, lk_error *err) {
 	const lc_schedule *s = &t->search.found.at[0].schedule;
 	lc_verify_options o = {.seed = (uint64_t)t->request->seed, .exact_only = true};
 	lc_program *q = NULL;
@@ -195,7 +195,7 @@ static lk_status verify(tuning *t, lk_error *err) {
 	return status;
 }
 
-static lk_status tune(tuning *t, FILE *out, lk_error *err) {
+static lk_status tune(struct tuning *t, FILE *out, lk_error *err) {
 	if (t->request->calibration) LK_TRY(lk_calibration_use(t->request->calibration, err));
 	LK_TRY(read_cluster(t, err));
 	LK_TRY(check_ranks(t, err));
@@ -214,7 +214,7 @@ static lk_status tune(tuning *t, FILE *out, lk_error *err) {
 lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
 	lc_program *p;
 	LK_TRY(lc_pick_program(answer, request, &p, err));
-	tuning t = {.p = p, .request = request};
+	struct tuning t = {.p = p, .request = request};
 	lk_status status = tune(&t, out, err);
 	answer->no |= t.tuned.verified && !t.tuned.verdict.equal;
 	lc_file_free(t.remembered);

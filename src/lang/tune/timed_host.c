@@ -8,22 +8,22 @@
 #include "lang/tune/tune.h"
 
 /* Members of a group: those of an axis that is chains, or of a team; the first of each kind stands for all. */
-typedef struct members {
+struct members {
 	const lk_graph *graph;
 	const lk_cluster *cluster;
 	uint32_t ranks, first, step;
-} members;
+};
 
-static members group_of(const lk_graph *graph, const lk_cluster *cluster, uint32_t op) {
+static struct members group_of(const lk_graph *graph, const lk_cluster *cluster, uint32_t op) {
 	unsigned kind = graph->ops.group[op];
 	if (kind != LK_GROUP_TEAM)
-		return (members){graph, cluster, graph->ranks.group[kind].size, 0, graph->ranks.group[kind].stride};
+		return (struct members){graph, cluster, graph->ranks.group[kind].size, 0, graph->ranks.group[kind].stride};
 	const lk_team *team = &graph->teams.at[graph->ops.channel[op]];
 	uint32_t a = graph->team_stages.at[team->begin], b = team->end - team->begin > 1 ? graph->team_stages.at[team->begin + 1] : a;
-	return (members){graph, cluster, team->ranks, lk_rank_of(graph, a, 0), (b - a) * graph->ranks.chains};
+	return (struct members){graph, cluster, team->ranks, lk_rank_of(graph, a, 0), (b - a) * graph->ranks.chains};
 }
 
-static lk_group_shape shape_of(const members *m) {
+static lk_group_shape shape_of(const struct members *m) {
 	int nodes = 0, last = -1, most = 0, run = 0;
 	lk_place place = {0};
 	for (uint32_t i = 0; i < m->ranks; i++) {
@@ -51,7 +51,7 @@ static lk_coll_kind kind_of(unsigned kind) {
 void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_costs *costs) {
 	for (uint32_t op = 0; op < graph->ops.count; op++) {
 		if (!lk_op_is_comm(graph->ops.kind[op])) continue;
-		members m = group_of(graph, cluster, op);
+		struct members m = group_of(graph, cluster, op);
 		lk_group_shape shape = shape_of(&m);
 		double seconds = lk_host_collective(LK_HOST_MPI, kind_of(graph->ops.kind[op]), &shape, graph->ops.bytes[op]).seconds;
 		for (uint32_t v = 0; v < costs->variants; v++) {

@@ -5,16 +5,16 @@
 
 #include "lang/tune/tune.h"
 
-typedef struct measuring {
+struct measuring {
 	const lc_program *p;
 	lk_search *search;
 	lc_variant *variants;   /* plain first */
 	int *found;             /* [count] which of the search's, -1 plain */
 	int count;
 	lk_arena arena;
-} measuring;
+};
 
-static lk_status add_variant(measuring *m, int found, lk_error *err) {
+static lk_status add_variant(struct measuring *m, int found, lk_error *err) {
 	const lc_schedule *s = found >= 0 ? &m->search->found.at[found].schedule : NULL;
 	lc_variant *v = &m->variants[m->count];
 	lc_program *q = NULL;
@@ -30,7 +30,7 @@ static lk_status add_variant(measuring *m, int found, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status add_variants(measuring *m, int top, lk_error *err) {
+static lk_status add_variants(struct measuring *m, int top, lk_error *err) {
 	m->variants = LK_ARRAY(&m->arena, lc_variant, (size_t)top + 1);
 	m->found = LK_ARRAY(&m->arena, int, (size_t)top + 1);
 	if (!m->variants || !m->found) return lk_oom(err);
@@ -51,7 +51,7 @@ static void set(lk_found *f, double seconds) {
 	f->time.seconds = seconds, f->measured = true;
 }
 
-static void take(measuring *m, const lc_bench_result *r) {
+static void take(struct measuring *m, const lc_bench_result *r) {
 	lk_search *s = m->search;
 	for (int i = 0; i < r->count; i++)
 		set(m->found[i] >= 0 ? &s->found.at[m->found[i]] : &s->plain, r->rows[i].time.median);
@@ -62,7 +62,7 @@ static void take(measuring *m, const lc_bench_result *r) {
 
 lk_status lk_search_measure(const lc_program *p, lk_search *search, int top, const char *sizes, const char *settings, int seed,
                             lk_error *err) {
-	measuring m = {.p = p, .search = search};
+	struct measuring m = {.p = p, .search = search};
 	lc_bench_options o = {.sizes = sizes, .set = settings, .seed = seed};
 	lc_bench_result result = {0};
 	lk_status status = add_variants(&m, top, err);

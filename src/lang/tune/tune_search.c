@@ -10,7 +10,7 @@
 enum { SEARCHED = 4, REFINED = 32 };
 
 /* One program: how it came about, and itself while it waits to be rewritten. */
-typedef struct candidate {
+struct candidate {
 	int parent;                 /* -1: the plain program */
 	lc_directive last;          /* what made it of its parent */
 	bool open;                  /* an overlap in chunks, of any number */
@@ -20,18 +20,18 @@ typedef struct candidate {
 	lk_timed time;
 	int64_t chunks;             /* the best for overlaps that leave it open */
 	bool expanded;
-} candidate;
+};
 
-typedef struct searcher {
+struct searcher {
 	const lc_program *origin;
 	const lk_search_options *o;
 	lk_search *s;
 	lk_constants constants;
-	LK_VEC(candidate) all;
+	LK_VEC(struct candidate) all;
 	int64_t nodes;
 	int limit;
 	double work;                /* as LK_TUNE_WORK counts it */
-} searcher;
+};
 
 static double now_s(void) {
 	struct timespec t;
@@ -50,7 +50,7 @@ static bool open_chunks(const lc_steps *steps) {
 }
 
 /* One number of chunks for all overlaps that leave it open: while searching SEARCHED, for the fastest all those of a list. */
-static lk_status time_chunks(const searcher *x, const lc_steps *steps, const lc_sizes *sizes, bool all, lk_timed *best,
+static lk_status time_chunks(const struct searcher *x, const lc_steps *steps, const lc_sizes *sizes, bool all, lk_timed *best,
                              int64_t *chunks, lk_error *err) {
 	static const int64_t tried[] = {2, SEARCHED, 8, 16};
 	bool open = open_chunks(steps);
@@ -67,7 +67,7 @@ static lk_status time_chunks(const searcher *x, const lc_steps *steps, const lc_
 	return LK_OK;
 }
 
-static lk_status time_program(const searcher *x, const lc_program *q, bool all, lk_timed *time, int64_t *chunks,
+static lk_status time_program(const struct searcher *x, const lc_program *q, bool all, lk_timed *time, int64_t *chunks,
                               lk_error *err) {
 	lc_sizes refined = {0};
 	const lc_sizes *sizes = x->o->sizes;
@@ -86,15 +86,15 @@ static lk_status time_program(const searcher *x, const lc_program *q, bool all, 
 
 /* ---- candidates ---- */
 
-static bool seen(const searcher *x, uint64_t hash) {
+static bool seen(const struct searcher *x, uint64_t hash) {
 	for (size_t i = 0; i < x->all.count; i++)
 		if (x->all.at[i].hash == hash) return true;
 	return false;
 }
 
 /* Takes the program: it is kept or freed. A program that cannot become steps is none. */
-static lk_status consider(searcher *x, lc_program *q, int parent, const lc_directive *d, bool open, lk_error *err) {
-	candidate c = {.parent = parent, .p = q, .hash = lc_program_hash(q), .open = open};
+static lk_status consider(struct searcher *x, lc_program *q, int parent, const lc_directive *d, bool open, lk_error *err) {
+	struct candidate c = {.parent = parent, .p = q, .hash = lc_program_hash(q), .open = open};
 	if (d) c.last = *d, c.depth = x->all.at[parent].depth + 1;
 	lk_status status = LK_OK;
 	if (seen(x, c.hash)) x->s->known++;
@@ -108,7 +108,7 @@ static lk_status consider(searcher *x, lc_program *q, int parent, const lc_direc
 	return status == LK_ERR_INPUT && d ? LK_OK : status;
 }
 
-static lk_status try_move(searcher *x, int from, lc_directive *d, lk_error *err) {
+static lk_status try_move(struct searcher *x, int from, lc_directive *d, lk_error *err) {
 	bool open = d->kind == LC_OVERLAP && d->chunks > 0 && !d->order;
 	if (open) d->chunks = 0;
 	lc_program *q = NULL;
@@ -131,12 +131,12 @@ static bool same_but_chunks(const lc_directive *a, const lc_directive *b) {
 	return true;
 }
 
-static bool enough(const searcher *x) {
+static bool enough(const struct searcher *x) {
 	if (x->o->programs > 0) return x->s->looked >= x->limit;
 	return x->s->looked >= x->limit || x->s->operations >= LK_TUNE_OPERATIONS || x->work >= LK_TUNE_WORK;
 }
 
-static lk_status expand(searcher *x, int from, lk_error *err) {
+static lk_status expand(struct searcher *x, int from, lk_error *err) {
 	lc_moves moves = {0};
 	lk_status status = lc_rewrite_moves(x->all.at[from].p, x->nodes, &moves, err);
 	size_t i = 0;
@@ -153,23 +153,23 @@ static lk_status expand(searcher *x, int from, lk_error *err) {
 }
 
 /* Faster; of equally fast ones the simpler, then the earlier. */
-static bool before(const candidate *a, const candidate *b) {
+static bool before(const struct candidate *a, const struct candidate *b) {
 	if (a->time.seconds != b->time.seconds) return a->time.seconds < b->time.seconds;
 	return a->depth < b->depth;
 }
 
 /* Made by what changes which values are computed. Those are few, and open ways whose gain shows later (a sliced state
  * gains by what is fused then), so all of them are looked at before anything that only runs values together. */
-static bool rewritten(const candidate *c) {
+static bool rewritten(const struct candidate *c) {
 	return c->depth == 0 || c->last.kind == LC_SPLIT || c->last.kind == LC_REORDER || c->last.kind == LC_SLICE_STATE ||
 	       c->last.kind == LC_HIERARCHICAL;
 }
 
-static bool sooner(const candidate *a, const candidate *b) {
+static bool sooner(const struct candidate *a, const struct candidate *b) {
 	return rewritten(a) != rewritten(b) ? rewritten(a) : before(a, b);
 }
 
-static int next_candidate(const searcher *x) {
+static int next_candidate(const struct searcher *x) {
 	int best = -1;
 	for (size_t i = 0; i < x->all.count; i++)
 		if (!x->all.at[i].expanded && (best < 0 || sooner(&x->all.at[i], &x->all.at[best]))) best = (int)i;
@@ -178,8 +178,8 @@ static int next_candidate(const searcher *x) {
 
 /* ---- results ---- */
 
-static lk_status found_of(searcher *x, int id, int64_t chunks, lk_found *out, lk_error *err) {
-	const candidate *c = &x->all.at[id];
+static lk_status found_of(struct searcher *x, int id, int64_t chunks, lk_found *out, lk_error *err) {
+	const struct candidate *c = &x->all.at[id];
 	lc_directive *list = LK_ARRAY(&x->s->arena, lc_directive, (size_t)c->depth + 1);
 	if (!list) return lk_oom(err);
 	*out = (lk_found){.schedule = {.name = "best", .directives = list, .count = c->depth}, .hash = c->hash, .time = c->time};
@@ -192,7 +192,7 @@ static lk_status found_of(searcher *x, int id, int64_t chunks, lk_found *out, lk
 }
 
 /* The fastest, with the best number of chunks for their overlaps. */
-static lk_status refine(searcher *x, candidate *c, int id, lk_error *err) {
+static lk_status refine(struct searcher *x, struct candidate *c, int id, lk_error *err) {
 	lk_found open;
 	lc_program *q = NULL;
 	if (!c->chunks) return LK_OK;
@@ -204,15 +204,15 @@ static lk_status refine(searcher *x, candidate *c, int id, lk_error *err) {
 }
 
 static int compare(const void *a, const void *b) {
-	const candidate *x = *(candidate *const *)a, *y = *(candidate *const *)b;
+	const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
 	if (x->time.seconds != y->time.seconds) return x->time.seconds < y->time.seconds ? -1 : 1;
 	if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
 	return x < y ? -1 : x > y;
 }
 
-static lk_status collect(searcher *x, lk_error *err) {
+static lk_status collect(struct searcher *x, lk_error *err) {
 	size_t count = x->all.count;
-	candidate **order = LK_ARRAY(&x->s->arena, candidate *, count);
+	struct candidate **order = LK_ARRAY(&x->s->arena, struct candidate *, count);
 	if (!order || !lk_reserve(&x->s->found, count)) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) order[i] = &x->all.at[i];
 	qsort(order, count, sizeof *order, compare);
@@ -226,7 +226,7 @@ static lk_status collect(searcher *x, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status search(searcher *x, lk_error *err) {
+static lk_status search(struct searcher *x, lk_error *err) {
 	lc_program *plain = NULL;
 	LK_TRY(lc_rewrite_all(x->origin, NULL, &plain, err));
 	LK_TRY(consider(x, plain, -1, NULL, false, err));
@@ -240,16 +240,16 @@ static lk_status search(searcher *x, lk_error *err) {
 	return collect(x, err);
 }
 
-static void open_search(searcher *x, const lc_program *p, const lk_search_options *o, lk_search *out) {
+static void open_search(struct searcher *x, const lc_program *p, const lk_search_options *o, lk_search *out) {
 	*out = (lk_search){0};
-	*x = (searcher){.origin = p, .o = o, .s = out, .limit = o->programs > 0 ? o->programs : LK_TUNE_PROGRAMS};
+	*x = (struct searcher){.origin = p, .o = o, .s = out, .limit = o->programs > 0 ? o->programs : LK_TUNE_PROGRAMS};
 	lk_timed_constants(&x->constants);
 	int64_t node = o->cluster->node[0].gpus;
 	if (lc_ranks(p, o->sizes) > node && node > 1) x->nodes = node;
 }
 
 lk_status lk_search_run(const lc_program *p, const lk_search_options *o, lk_search *out, lk_error *err) {
-	searcher x;
+	struct searcher x;
 	double begin = now_s();
 	open_search(&x, p, o, out);
 	lk_status status = search(&x, err);
@@ -260,7 +260,7 @@ lk_status lk_search_run(const lc_program *p, const lk_search_options *o, lk_sear
 }
 
 lk_status lk_search_time(const lc_program *p, const lc_schedule *s, const lk_search_options *o, lk_found *out, lk_error *err) {
-	searcher x;
+	struct searcher x;
 	lk_search unused;
 	lc_program *q = NULL;
 	int64_t chunks;

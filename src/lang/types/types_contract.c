@@ -7,9 +7,9 @@
 enum { SUMMED = -1, FIXED = -2 }; /* summed over; not to be sliced */
 
 /* Of each dim of both operands: where it goes, and the dim of the other operand that must be sliced alike, or -1. */
-typedef struct roles {
+struct roles {
 	int to[2][LC_RANK], partner[2][LC_RANK];
-} roles;
+};
 
 /* ---- shapes ---- */
 
@@ -24,7 +24,7 @@ static lk_status same_extent(const lc_program *p, const lc_node *n, int d, int e
 	                          : lk_hint(err, "x is [N,C,H,W], w is [O,C,KH,KW]");
 }
 
-static lk_status batch(const lc_program *p, lc_node *n, roles *r, lk_error *err) {
+static lk_status batch(const lc_program *p, lc_node *n, struct roles *r, lk_error *err) {
 	int rank[2] = {lc_in(p, n, 0)->rank - 2, lc_in(p, n, 1)->rank - 2}, most = rank[0] > rank[1] ? rank[0] : rank[1];
 	char x[64], y[64];
 	n->rank = (uint8_t)(most + 2);
@@ -48,7 +48,7 @@ static lk_status batch(const lc_program *p, lc_node *n, roles *r, lk_error *err)
 	return LK_OK;
 }
 
-static lk_status shape_matmul(const lc_program *p, lc_node *n, roles *r, lk_error *err) {
+static lk_status shape_matmul(const lc_program *p, lc_node *n, struct roles *r, lk_error *err) {
 	const lc_node *a = lc_in(p, n, 0), *b = lc_in(p, n, 1);
 	char x[LC_SHOWN];
 	if (a->rank < 2 || b->rank < 2) {
@@ -79,8 +79,8 @@ static lk_status extent(lc_program *p, lc_node *n, int d, lk_error *err) {
 	return lc_dim_plus(p, sum, one, 1, &n->dim[d], err);
 }
 
-static lk_status shape_conv(lc_program *p, lc_node *n, roles *r, lk_error *err) {
-	static const roles conv = {{{0, SUMMED, FIXED, FIXED}, {1, SUMMED, FIXED, FIXED}},
+static lk_status shape_conv(lc_program *p, lc_node *n, struct roles *r, lk_error *err) {
+	static const struct roles conv = {{{0, SUMMED, FIXED, FIXED}, {1, SUMMED, FIXED, FIXED}},
 							   {{-1, 1, -1, -1}, {-1, 1, -1, -1}}};
 	if (lc_in(p, n, 0)->rank != 4 || lc_in(p, n, 1)->rank != 4) {
 		lc_refuse(p, n, err, "conv2d takes an image of 4 dims and a kernel of 4");
@@ -97,7 +97,7 @@ static lk_status shape_conv(lc_program *p, lc_node *n, roles *r, lk_error *err) 
 
 /* ---- layouts ---- */
 
-static lk_status one_sliced(lc_program *p, lc_node *n, const roles *r, int axis, int i, lk_error *err) {
+static lk_status one_sliced(lc_program *p, lc_node *n, const struct roles *r, int axis, int i, lk_error *err) {
 	lc_layout l = lc_in(p, n, i)->layout[axis];
 	int to = r->to[i][l.dim], partner = r->partner[i][l.dim];
 	if (to == FIXED) return lc_refuse_layout(p, n, i, axis, ", where neighbours are needed", err);
@@ -112,7 +112,7 @@ static lk_status one_sliced(lc_program *p, lc_node *n, const roles *r, int axis,
 	return LK_OK;
 }
 
-static lk_status both_sliced(const lc_program *p, lc_node *n, const roles *r, int axis, lk_error *err) {
+static lk_status both_sliced(const lc_program *p, lc_node *n, const struct roles *r, int axis, lk_error *err) {
 	const lc_layout *a = &lc_in(p, n, 0)->layout[axis], *b = &lc_in(p, n, 1)->layout[axis];
 	int to = r->to[0][a->dim];
 	if (to == r->to[1][b->dim] && r->partner[0][a->dim] == b->dim && a->turn == b->turn && to != FIXED) {
@@ -124,7 +124,7 @@ static lk_status both_sliced(const lc_program *p, lc_node *n, const roles *r, in
 							err);
 }
 
-static lk_status layout(lc_program *p, lc_node *n, const roles *r, int axis, lk_error *err) {
+static lk_status layout(lc_program *p, lc_node *n, const struct roles *r, int axis, lk_error *err) {
 	const lc_layout a = lc_in(p, n, 0)->layout[axis], b = lc_in(p, n, 1)->layout[axis];
 	if (a.kind == LC_S && b.kind == LC_S) return both_sliced(p, n, r, axis, err);
 	int i = a.kind != LC_R ? 0 : 1; /* the operand that is not replicated, if only one is */
@@ -142,7 +142,7 @@ static lk_status layout(lc_program *p, lc_node *n, const roles *r, int axis, lk_
 }
 
 lk_status lc_type_contract(lc_program *p, lc_node *n, lk_error *err) {
-	roles r;
+	struct roles r;
 	lc_dtype joined;
 	char x[LC_SHOWN];
 	memset(&r, 0xff, sizeof r);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* A word under construction. */
-typedef struct builder {
+struct builder {
 	lk_shell *s;
 	lk_words *out;
 	LK_VEC(char) text;
@@ -16,7 +16,7 @@ typedef struct builder {
 	const char *unknown;
 	bool empty_if_unset;     /* all that is unknown would be empty in a plain shell */
 	int line, depth;
-} builder;
+};
 
 lk_status lk_shell_fail(lk_shell *s, int line, const char *what, const char *hint) {
 	char where[256];
@@ -156,7 +156,7 @@ const char *lk_shell_word_end(lk_shell *s, const char *at, const char *end, int 
 
 /* ---- building words ---- */
 
-static lk_status put(builder *b, const char *text, size_t length) {
+static lk_status put(struct builder *b, const char *text, size_t length) {
 	if (length == 0) return LK_OK;
 	b->s->produced += length;
 	if (b->s->produced > LK_LAUNCH_BYTES)
@@ -168,7 +168,7 @@ static lk_status put(builder *b, const char *text, size_t length) {
 	return LK_OK;
 }
 
-static lk_status end_word(builder *b) {
+static lk_status end_word(struct builder *b) {
 	if (!b->open) return LK_OK;
 	if (b->out->count >= LK_LAUNCH_WORDS)
 		return lk_shell_fail(b->s, b->line, "more than 65536 words", "shorten the script");
@@ -183,7 +183,7 @@ static lk_status end_word(builder *b) {
 	return LK_OK;
 }
 
-static lk_status put_unknown(builder *b, const char *text, size_t length, const char *why, bool empty_if_unset) {
+static lk_status put_unknown(struct builder *b, const char *text, size_t length, const char *why, bool empty_if_unset) {
 	if (why == NULL) return lk_oom(b->s->r->err);
 	b->empty_if_unset = empty_if_unset && (b->unknown == NULL ? !b->open || b->text.count == 0 : b->empty_if_unset);
 	if (b->unknown == NULL) b->unknown = why;
@@ -196,7 +196,7 @@ static bool blank(char c) {
 }
 
 /* The text of a variable: split where it is not quoted. */
-static lk_status put_value(builder *b, const lk_word *value, bool quoted) {
+static lk_status put_value(struct builder *b, const lk_word *value, bool quoted) {
 	if (value->unknown != NULL)
 		return put_unknown(b, value->text, strlen(value->text), value->unknown, value->empty_if_unset);
 	const char *at = value->text;
@@ -215,7 +215,7 @@ static lk_status put_value(builder *b, const lk_word *value, bool quoted) {
 }
 
 /* ${A[@]} and ${A[*]}: the elements, each a word of its own with [@]. */
-static lk_status put_elements(builder *b, const lk_shell_var *var, char which, bool quoted) {
+static lk_status put_elements(struct builder *b, const lk_shell_var *var, char which, bool quoted) {
 	for (size_t i = 0; i < var->values.count; i++) {
 		lk_word value = var->values.at[i]; /* a copy: the array may move */
 		bool apart = i > 0 && b->split && (which == '@' || !quoted);
@@ -226,9 +226,9 @@ static lk_status put_elements(builder *b, const lk_shell_var *var, char which, b
 	return LK_OK;
 }
 
-static lk_status expand_range(builder *b, const char *at, const char *end, bool quoted);
+static lk_status expand_range(struct builder *b, const char *at, const char *end, bool quoted);
 
-static lk_status put_unset(builder *b, const char *name, size_t length, const char *text, size_t size) {
+static lk_status put_unset(struct builder *b, const char *name, size_t length, const char *text, size_t size) {
 	bool positional = length > 0 && isdigit((unsigned char)*name);
 	const char *why = lk_shell_unknown(b->s, b->line, text, size, positional ? "is an argument of the script"
 	                                                                        : "is not set in the script");
@@ -236,7 +236,7 @@ static lk_status put_unset(builder *b, const char *name, size_t length, const ch
 }
 
 /* ${name<operator>word}: the part behind the name. */
-static lk_status put_operator(builder *b, const lk_shell_var *var, const char *name, size_t length, const char *op,
+static lk_status put_operator(struct builder *b, const lk_shell_var *var, const char *name, size_t length, const char *op,
                               const char *close, const char *start, bool quoted) {
 	const char *word = op + 1 + (op[0] == ':');
 	char kind = op[0] == ':' && op + 1 < close ? op[1] : op[0];
@@ -264,7 +264,7 @@ static lk_status put_operator(builder *b, const lk_shell_var *var, const char *n
 }
 
 /* ${...}; `at` is the '$'. */
-static lk_status put_braces(builder *b, const char *at, const char *end, const char **next, bool quoted) {
+static lk_status put_braces(struct builder *b, const char *at, const char *end, const char **next, bool quoted) {
 	const char *close = lk_shell_close(at + 1, end, '{', '}');
 	if (close == NULL) return lk_shell_fail(b->s, b->line, "a '${' is not closed", "close it");
 	*next = close--;
@@ -297,7 +297,7 @@ static lk_status put_braces(builder *b, const char *at, const char *end, const c
 	return put_value(b, &value, quoted);
 }
 
-static lk_status put_math(builder *b, const char *at, const char *end, const char **next) {
+static lk_status put_math(struct builder *b, const char *at, const char *end, const char **next) {
 	const char *close = lk_shell_close(at + 1, end, '(', ')');
 	long long value;
 	const char *unknown = NULL;
@@ -310,14 +310,14 @@ static lk_status put_math(builder *b, const char *at, const char *end, const cha
 	return put(b, number, (size_t)snprintf(number, sizeof number, "%lld", value));
 }
 
-static lk_status put_command(builder *b, const char *at, const char *close, const char **next) {
+static lk_status put_command(struct builder *b, const char *at, const char *close, const char **next) {
 	if (close == NULL) return lk_shell_fail(b->s, b->line, "a command substitution is not closed", "close it");
 	*next = close;
 	size_t size = (size_t)(close - at);
 	return put_unknown(b, at, size, lk_shell_unknown(b->s, b->line, at, size, "is not executed"), false);
 }
 
-static lk_status put_dollar(builder *b, const char *at, const char *end, const char **next, bool quoted) {
+static lk_status put_dollar(struct builder *b, const char *at, const char *end, const char **next, bool quoted) {
 	const char *name = at + 1;
 	*next = name;
 	if (name >= end) return put(b, "$", 1);
@@ -338,7 +338,7 @@ static lk_status put_dollar(builder *b, const char *at, const char *end, const c
 	return put_unset(b, name, 1, at, 2);
 }
 
-static lk_status expand_double(builder *b, const char *at, const char *end, const char **next) {
+static lk_status expand_double(struct builder *b, const char *at, const char *end, const char **next) {
 	const char *close = skip_double(at, end);
 	if (close == NULL) return lk_shell_fail(b->s, b->line, "a '\"' is not closed", "close it");
 	*next = close;
@@ -352,14 +352,14 @@ static lk_status expand_double(builder *b, const char *at, const char *end, cons
 	return LK_OK;
 }
 
-static lk_status expand_escape(builder *b, const char *at, const char *end, bool quoted) {
+static lk_status expand_escape(struct builder *b, const char *at, const char *end, bool quoted) {
 	if (at + 1 >= end) return put(b, "\\", 1);
 	if (at[1] == '\n') return LK_OK;
 	if (quoted && strchr("$`\"\\", at[1]) == NULL) return put(b, at, 2);
 	return put(b, at + 1, 1);
 }
 
-static lk_status expand_range(builder *b, const char *at, const char *end, bool quoted) {
+static lk_status expand_range(struct builder *b, const char *at, const char *end, bool quoted) {
 	if (++b->depth > LK_SHELL_DEPTH)
 		return lk_shell_fail(b->s, b->line, "expansions are nested too deeply", "simplify the line");
 	while (at < end) {
@@ -388,7 +388,7 @@ static lk_status expand_range(builder *b, const char *at, const char *end, bool 
 }
 
 static lk_status expand(lk_shell *s, const lk_raw *raw, lk_words *out, bool split) {
-	builder b = {.s = s, .out = out, .split = split, .line = raw->line, .depth = s->depth};
+	struct builder b = {.s = s, .out = out, .split = split, .line = raw->line, .depth = s->depth};
 	int depth = s->depth;
 	s->depth++;
 	lk_status status = s->depth > LK_SHELL_DEPTH

@@ -6,27 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct math {
+struct math {
 	lk_shell *s;
 	const char *at, *end;
 	int line, depth;
 	const char *unknown;
-} math;
+};
 
-static void skip_blanks(math *m) {
+static void skip_blanks(struct math *m) {
 	while (m->at < m->end && isspace((unsigned char)*m->at)) m->at++;
 }
 
-static bool take(math *m, char c) {
+static bool take(struct math *m, char c) {
 	skip_blanks(m);
 	if (m->at >= m->end || *m->at != c) return false;
 	m->at++;
 	return true;
 }
 
-static lk_status sum(math *m, long long *value);
+static lk_status sum(struct math *m, long long *value);
 
-static lk_status number_of(math *m, const char *text, long long *value) {
+static lk_status number_of(struct math *m, const char *text, long long *value) {
 	char *end;
 	while (isspace((unsigned char)*text)) text++;
 	*value = 0;
@@ -37,7 +37,7 @@ static lk_status number_of(math *m, const char *text, long long *value) {
 	return lk_shell_fail(m->s, m->line, "a variable in $((...)) is no whole number", "write the number");
 }
 
-static lk_status variable(math *m, long long *value) {
+static lk_status variable(struct math *m, long long *value) {
 	bool braces = m->at < m->end && *m->at == '$' && m->at + 1 < m->end && m->at[1] == '{';
 	const char *start = m->at, *name = m->at + (*m->at == '$') + braces;
 	size_t n = lk_shell_name(name, m->end);
@@ -64,7 +64,7 @@ static lk_status variable(math *m, long long *value) {
 	return m->unknown == NULL ? lk_oom(m->s->r->err) : LK_OK;
 }
 
-static lk_status atom(math *m, long long *value) {
+static lk_status atom(struct math *m, long long *value) {
 	*value = 0;
 	if (++m->depth > 64) return lk_shell_fail(m->s, m->line, "$((...)) is nested too deeply", "write the result");
 	if (take(m, '-')) {
@@ -91,7 +91,7 @@ static lk_status atom(math *m, long long *value) {
 	return LK_OK;
 }
 
-static lk_status product(math *m, long long *value) {
+static lk_status product(struct math *m, long long *value) {
 	long long right;
 	LK_TRY(atom(m, value));
 	for (;;) {
@@ -109,7 +109,7 @@ static lk_status product(math *m, long long *value) {
 	}
 }
 
-static lk_status sum(math *m, long long *value) {
+static lk_status sum(struct math *m, long long *value) {
 	long long right;
 	LK_TRY(product(m, value));
 	for (;;) {
@@ -126,7 +126,7 @@ static lk_status sum(math *m, long long *value) {
 
 lk_status lk_shell_math(lk_shell *s, const char *at, const char *end, int line, long long *value,
 						const char **unknown) {
-	math m = {.s = s, .at = at, .end = end, .line = line};
+	struct math m = {.s = s, .at = at, .end = end, .line = line};
 	LK_TRY(sum(&m, value));
 	skip_blanks(&m);
 	if (m.at < end)

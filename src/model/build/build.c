@@ -14,21 +14,21 @@ enum { MOST_CHUNKS = 64 };
 enum { PASSES = 4 }; /* of lk_pass */
 
 /* The calls of a pass that was built before on this stage: passes of a chunk differ in their micro-batch alone. */
-typedef struct lk_known_pass {
+struct lk_known_pass {
 	uint32_t begin, end; /* of the program's calls; equal: none yet */
-} lk_known_pass;
+};
 
 /* What stands around a pass: its messages, and the wait in front of it. */
 typedef enum lk_around { RECEIVE, WAIT, SEND, AROUND } lk_around;
 
 /* Such a call as it was made for one micro-batch. */
-typedef struct lk_known_call {
+struct lk_known_call {
 	lk_call call; /* repeat 0: there is none */
 	bool known;
 	bool event;   /* its argument is the event of a receive */
-} lk_known_call;
+};
 
-typedef struct lk_stage_builder {
+struct lk_stage_builder {
 	lk_builder *b;
 	const lk_schedule *schedule;
 	lk_schedule_shape shape;
@@ -39,9 +39,9 @@ typedef struct lk_stage_builder {
 	lk_call run;
 	double bucket_dense, bucket_experts; /* gradients since the last bucket, bytes */
 	double bucket_tensors;   /* that they are in */
-	lk_known_pass known[MOST_CHUNKS][PASSES];
-	lk_known_call around[MOST_CHUNKS][PASSES][AROUND];
-} lk_stage_builder;
+	struct lk_known_pass known[MOST_CHUNKS][PASSES];
+	struct lk_known_call around[MOST_CHUNKS][PASSES][AROUND];
+};
 
 static uint32_t channel_of(int chunk, int wire) {
 	return (uint32_t)(chunk * WIRES_PER_CHUNK + wire);
@@ -100,12 +100,12 @@ static void wire_chain(lk_graph *graph, const lk_job *job, int direction) {
 
 /* ---- pipeline messages ---- */
 
-static bool wired(const lk_stage_builder *s, int chunk, int wire) {
+static bool wired(const struct lk_stage_builder *s, int chunk, int wire) {
 	const lk_graph *graph = s->b->graph;
 	return graph->wires.at[(size_t)s->stage * graph->channels + channel_of(chunk, wire)].stage != UINT32_MAX;
 }
 
-static bool overlap_p2p(const lk_stage_builder *s) {
+static bool overlap_p2p(const struct lk_stage_builder *s) {
 	return s->b->job->overlap_p2p == LK_ON;
 }
 
@@ -114,7 +114,7 @@ static bool turns_back(const lk_job *job) {
 	return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_DUALPIPE;
 }
 
-static lk_status wire_block(lk_stage_builder *s, int chunk, int wire, uint32_t *block) {
+static lk_status wire_block(struct lk_stage_builder *s, int chunk, int wire, uint32_t *block) {
 	uint32_t channel = channel_of(chunk, wire), *known = &s->wire_block[channel];
 	if (*known) return *block = *known - 1, LK_OK;
 	static const char *const names[] = {"receive forward", "send forward", "receive backward", "send backward"};
@@ -150,16 +150,16 @@ static uint16_t receive_event(int chunk, int wire) {
 	return (uint16_t)(channel_of(chunk, wire) * 2);
 }
 
-static bool receives(const lk_stage_builder *s, const lk_slot *slot) {
+static bool receives(const struct lk_stage_builder *s, const lk_slot *slot) {
 	if (slot->pass == LK_PASS_W) return false;
 	return wired(s, slot->chunk, slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN);
 }
 
-static lk_status call(lk_stage_builder *s, const lk_call *c) {
+static lk_status call(struct lk_stage_builder *s, const lk_call *c) {
 	return lk_graph_call(s->b->graph, (uint32_t)s->stage, c, s->b->err);
 }
 
-static lk_status make_receive(lk_stage_builder *s, const lk_slot *slot, lk_known_call *out) {
+static lk_status make_receive(struct lk_stage_builder *s, const lk_slot *slot, struct lk_known_call *out) {
 	int wire = slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN;
 	if (!receives(s, slot)) return LK_OK;
 	out->event = true;
@@ -168,7 +168,7 @@ static lk_status make_receive(lk_stage_builder *s, const lk_slot *slot, lk_known
 	return wire_block(s, slot->chunk, wire, &out->call.block);
 }
 
-static lk_status make_send(lk_stage_builder *s, const lk_slot *slot, lk_known_call *out) {
+static lk_status make_send(struct lk_stage_builder *s, const lk_slot *slot, struct lk_known_call *out) {
 	int wire = slot->pass == LK_PASS_F ? FORWARD_OUT : BACKWARD_OUT;
 	if (slot->pass == LK_PASS_W || !wired(s, slot->chunk, wire)) return LK_OK;
 	out->call.repeat = 1;
@@ -177,13 +177,13 @@ static lk_status make_send(lk_stage_builder *s, const lk_slot *slot, lk_known_ca
 
 /* Without overlap, GPipe and 1F1B wait for their sends, as Megatron-LM's batched send-receive pairs do. Schedules with
  * several chunks may not: the wrap from the last stage to the first would close a circle of waiting sends. */
-static bool blocking_sends(const lk_stage_builder *s) {
+static bool blocking_sends(const struct lk_stage_builder *s) {
 	lk_schedule_kind kind = s->b->job->schedule;
 	return !overlap_p2p(s) && (kind == LK_SCHED_GPIPE || kind == LK_SCHED_1F1B);
 }
 
 /* A pass begins when its input is there; with blocking sends also when what was sent before has left. */
-static lk_status make_wait(lk_stage_builder *s, const lk_slot *slot, lk_known_call *out) {
+static lk_status make_wait(struct lk_stage_builder *s, const lk_slot *slot, struct lk_known_call *out) {
 	uint32_t join = blocking_sends(s) ? lk_build_send_streams() : 0;
 	out->event = receives(s, slot);
 	if (s->b->job->pp == 1 || (!out->event && !join)) return LK_OK;
@@ -193,7 +193,7 @@ static lk_status make_wait(lk_stage_builder *s, const lk_slot *slot, lk_known_ca
 	return lk_build_wait_block(s->b, join, out->event, &out->call.block);
 }
 
-static lk_status make_around(lk_stage_builder *s, const lk_slot *slot, lk_around which, lk_known_call *out) {
+static lk_status make_around(struct lk_stage_builder *s, const lk_slot *slot, lk_around which, struct lk_known_call *out) {
 	out->known = true;
 	out->call = (lk_call){.layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
 	return which == RECEIVE ? make_receive(s, slot, out) : which == WAIT ? make_wait(s, slot, out) : make_send(s, slot, out);
@@ -201,8 +201,8 @@ static lk_status make_around(lk_stage_builder *s, const lk_slot *slot, lk_around
 
 /* Made once for each chunk and pass: calls of other micro-batches differ in their number, and in which of the two events
  * of a channel they mean. */
-static lk_status put_around(lk_stage_builder *s, const lk_slot *slot, lk_around which) {
-	lk_known_call *known = &s->around[slot->chunk][slot->pass][which];
+static lk_status put_around(struct lk_stage_builder *s, const lk_slot *slot, lk_around which) {
+	struct lk_known_call *known = &s->around[slot->chunk][slot->pass][which];
 	if (!known->known) LK_TRY(make_around(s, slot, which, known));
 	if (!known->call.repeat) return LK_OK;
 	known->call.microbatch = slot->microbatch;
@@ -212,7 +212,7 @@ static lk_status put_around(lk_stage_builder *s, const lk_slot *slot, lk_around 
 
 /* ---- passes ---- */
 
-static lk_status flush_run(lk_stage_builder *s) {
+static lk_status flush_run(struct lk_stage_builder *s) {
 	if (s->run_block < 0) return LK_OK;
 	s->run_block = -1;
 	return call(s, &s->run);
@@ -223,7 +223,7 @@ static lk_phase phase_of(const lk_slot *slot) {
 }
 
 /* Appends one call, or lengthens the run of equal ones. */
-static lk_status add_run(lk_stage_builder *s, const lk_slot *slot, uint32_t block, int layer, uint16_t event) {
+static lk_status add_run(struct lk_stage_builder *s, const lk_slot *slot, uint32_t block, int layer, uint16_t event) {
 	if (s->run_block == (int64_t)block) {
 		s->run.repeat++;
 		return LK_OK;
@@ -258,17 +258,17 @@ static lk_block_pass layer_pass(const lk_job *job, const lk_slot *slot, int inde
 	}
 }
 
-static uint16_t weights_event(const lk_stage_builder *s) {
+static uint16_t weights_event(const struct lk_stage_builder *s) {
 	return (uint16_t)(s->b->graph->channels * 2);
 }
 
 /* Tensors leave one by one where the bucket holds less than one of them; 1: together. */
-static double messages(const lk_stage_builder *s, double bytes) {
+static double messages(const struct lk_stage_builder *s, double bytes) {
 	return s->bucket_tensors > 1 && bytes / s->bucket_tensors >= s->b->job->bucket_bytes ? s->bucket_tensors : 1;
 }
 
 /* Gradients of a layer are complete: they wait in a bucket that leaves when it is full. */
-static lk_status fill_bucket(lk_stage_builder *s, lk_rank_params p, bool last) {
+static lk_status fill_bucket(struct lk_stage_builder *s, lk_rank_params p, bool last) {
 	const lk_job *job = s->b->job;
 	double wire = lk_sizes_wire_bytes(job);
 	s->bucket_dense += wire * p.trained_dense;
@@ -286,7 +286,7 @@ static lk_status fill_bucket(lk_stage_builder *s, lk_rank_params p, bool last) {
 	return call(s, &c);
 }
 
-static lk_status end_block(lk_stage_builder *s, const lk_slot *slot, bool head) {
+static lk_status end_block(struct lk_stage_builder *s, const lk_slot *slot, bool head) {
 	uint32_t block;
 	lk_block_pass pass = slot->pass == LK_PASS_F ? LK_BLOCK_FORWARD : LK_BLOCK_BACKWARD;
 	if (slot->pass == LK_PASS_W) return LK_OK; /* the ends are small: their backward is not split */
@@ -297,7 +297,7 @@ static lk_status end_block(lk_stage_builder *s, const lk_slot *slot, bool head) 
 }
 
 /* Multi-token prediction: one more layer and one more pass through the head for each module. */
-static lk_status predict_more(lk_stage_builder *s, const lk_slot *slot) {
+static lk_status predict_more(struct lk_stage_builder *s, const lk_slot *slot) {
 	for (int i = 0; i < s->b->model->mtp_layers; i++) {
 		uint32_t block;
 		int layer = s->b->model->layers - 1;
@@ -311,7 +311,7 @@ static lk_status predict_more(lk_stage_builder *s, const lk_slot *slot) {
 }
 
 /* Layers [from, to) of a chunk that begins with layer `first`. */
-static lk_status layers(lk_stage_builder *s, const lk_slot *slot, int first, int from, int to, bool final) {
+static lk_status layers(struct lk_stage_builder *s, const lk_slot *slot, int first, int from, int to, bool final) {
 	const lk_job *job = s->b->job;
 	bool forward = slot->pass == LK_PASS_F;
 	for (int i = from; i < to; i++) {
@@ -327,7 +327,7 @@ static lk_status layers(lk_stage_builder *s, const lk_slot *slot, int first, int
 
 /* Layers of a forward and of a backward pass side by side: the communication of one behind the compute of the other.
  * What one pass has more layers than the other runs alone. */
-static lk_status run_pair(lk_stage_builder *s, const lk_slot *forward, const lk_slot *backward) {
+static lk_status run_pair(struct lk_stage_builder *s, const lk_slot *forward, const lk_slot *backward) {
 	const lk_job *job = s->b->job;
 	int ffirst, bfirst, fcount = lk_job_chunk_layers(job, s->stage, forward->chunk, &ffirst);
 	int bcount = lk_job_chunk_layers(job, s->stage, backward->chunk, &bfirst), both = fcount < bcount ? fcount : bcount;
@@ -357,7 +357,7 @@ static lk_status run_pair(lk_stage_builder *s, const lk_slot *forward, const lk_
 }
 
 /* A pass as it was before, for another micro-batch. */
-static lk_status repeat_pass(lk_stage_builder *s, const lk_slot *slot, const lk_known_pass *known) {
+static lk_status repeat_pass(struct lk_stage_builder *s, const lk_slot *slot, const struct lk_known_pass *known) {
 	for (uint32_t i = known->begin; i < known->end; i++) {
 		lk_call again = s->b->graph->programs.at[s->stage].calls.at[i];
 		again.microbatch = slot->microbatch;
@@ -367,7 +367,7 @@ static lk_status repeat_pass(lk_stage_builder *s, const lk_slot *slot, const lk_
 }
 
 /* One slot of the schedule. `final`: the last pass that adds to this chunk's gradients. */
-static lk_status build_pass(lk_stage_builder *s, const lk_slot *slot, bool final) {
+static lk_status build_pass(struct lk_stage_builder *s, const lk_slot *slot, bool final) {
 	const lk_job *job = s->b->job;
 	int first, count = lk_job_chunk_layers(job, s->stage, slot->chunk, &first);
 	int place = s->schedule->place(&s->shape, s->stage, slot->chunk);
@@ -391,9 +391,9 @@ static lk_status build_pass(lk_stage_builder *s, const lk_slot *slot, bool final
 	return final ? fill_bucket(s, (lk_rank_params){0}, true) : LK_OK;
 }
 
-static lk_status run_pass(lk_stage_builder *s, const lk_slot *slot, bool final) {
+static lk_status run_pass(struct lk_stage_builder *s, const lk_slot *slot, bool final) {
 	if (final || slot->chunk >= MOST_CHUNKS || slot->pass >= PASSES) return build_pass(s, slot, final);
-	lk_known_pass *known = &s->known[slot->chunk][slot->pass];
+	struct lk_known_pass *known = &s->known[slot->chunk][slot->pass];
 	if (known->end > known->begin) return repeat_pass(s, slot, known);
 	known->begin = (uint32_t)s->b->graph->programs.at[s->stage].calls.count;
 	LK_TRY(build_pass(s, slot, final));
@@ -418,7 +418,7 @@ static bool buckets_overlap(const lk_job *job) {
 }
 
 /* Parameters that the optimizer of the step before left sharded, gathered beside the first forward passes. */
-static lk_status gather_parameters(lk_stage_builder *s) {
+static lk_status gather_parameters(struct lk_stage_builder *s) {
 	const lk_job *job = s->b->job;
 	lk_rank_params p = lk_sizes_stage(job, s->stage);
 	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER, .arg = {weights_event(s), 0}};
@@ -436,7 +436,7 @@ static lk_status gather_parameters(lk_stage_builder *s) {
 	return call(s, &c);
 }
 
-static lk_status walk_slots(lk_stage_builder *s, const lk_slots *slots) {
+static lk_status walk_slots(struct lk_stage_builder *s, const lk_slots *slots) {
 	bool overlap = overlap_p2p(s);
 	size_t finals[MOST_CHUNKS];
 	size_t final_count = 0;
@@ -475,7 +475,7 @@ static lk_status walk_slots(lk_stage_builder *s, const lk_slots *slots) {
 
 static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 	const lk_job *job = b->job;
-	lk_stage_builder s = {
+	struct lk_stage_builder s = {
 		.b = b,
 		.schedule = lk_schedule_get(job->schedule),
 		.shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)},

@@ -5,21 +5,21 @@
 #include "model/layout/job.h"
 
 /* Widths on this rank. */
-typedef struct lk_widths {
+struct lk_widths {
 	double q, kv, v;     /* columns of q, of k and v together, of the output */
 	double score, value; /* head sizes of q.k and p.v */
 	double heads;
-} lk_widths;
+};
 
-static lk_widths widths(const lk_builder *b) {
+static struct lk_widths widths(const lk_builder *b) {
 	const lk_model *m = b->model;
 	double heads = m->heads / b->tp, kv_heads = m->kv_heads / b->tp;
 	if (kv_heads < 1) kv_heads = 1; /* replicated where TP is wider than the groups */
 	if (m->attention == LK_ATTN_MLA) {
 		double score = m->qk_nope + m->qk_rope;
-		return (lk_widths){heads * score, heads * (m->qk_nope + m->v_dim), heads * m->v_dim, score, m->v_dim, heads};
+		return (struct lk_widths){heads * score, heads * (m->qk_nope + m->v_dim), heads * m->v_dim, score, m->v_dim, heads};
 	}
-	return (lk_widths){
+	return (struct lk_widths){
 		heads * m->head_dim, 2 * kv_heads * m->head_dim, heads * m->head_dim, m->head_dim, m->head_dim, heads};
 }
 
@@ -31,7 +31,7 @@ static double key_tokens(const lk_builder *b, bool cross) {
 	return cross ? b->memory_tokens : b->tokens;
 }
 
-static double qkv_saved(const lk_builder *b, lk_widths w, bool cross) {
+static double qkv_saved(const lk_builder *b, struct lk_widths w, bool cross) {
 	double latent =
 		b->model->attention == LK_ATTN_MLA ? 2.0 * (b->model->q_lora + b->model->kv_lora) + b->model->qk_rope : 0;
 	double keys = b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv;
@@ -46,7 +46,7 @@ static bool copies_output(const lk_builder *b) {
 	return b->job->attn_library == LK_ATTN_LIBRARY_FLASH && b->batch > 1 && lk_job_like_megatron(b->job);
 }
 
-static double core_saved(const lk_builder *b, const lk_layer_shape *s, lk_widths w) {
+static double core_saved(const lk_builder *b, const lk_layer_shape *s, struct lk_widths w) {
 	double out = b->bytes * b->tokens * w.v;
 	if (b->job->attn_kernel != LK_KERNEL_UNFUSED)
 		return out * (copies_output(b) ? 2 : 1) + 4 * b->tokens * w.heads; /* log-sum-exp */
@@ -68,7 +68,7 @@ static double pairs(const lk_builder *b, const lk_layer_shape *s) {
 	return all * b->batch;
 }
 
-static void flash(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backward) {
+static void flash(lk_builder *b, const lk_layer_shape *s, struct lk_widths w, bool backward) {
 	double flops = 2 * pairs(b, s) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
 	double bytes = b->bytes * b->tokens * (w.q + w.v) + b->bytes * b->batch * s->keys * w.kv;
 	lk_op op = {
@@ -95,7 +95,7 @@ static void flash(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool back
 
 /* Products over all pairs (libraries of batched products do not skip the masked half) and a fused scale-mask-softmax.
  */
-static void unfused(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backward) {
+static void unfused(lk_builder *b, const lk_layer_shape *s, struct lk_widths w, bool backward) {
 	double batch = b->batch * w.heads, score_bytes = batch * s->queries * s->keys * b->bytes;
 	double passes = b->model->dropout > 0 ? 4.5 : 2; /* read + write; dropout reads, writes and keeps a byte mask */
 	if (!backward) {
@@ -118,7 +118,7 @@ static void unfused(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool ba
 
 /* Keys and values of the other context-parallel ranks: a ring hides behind the attention it feeds, an all-gather does
  * not. Backward, keys and values come again and their gradients go back. */
-static void core(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backward) {
+static void core(lk_builder *b, const lk_layer_shape *s, struct lk_widths w, bool backward) {
 	double total =
 		b->bytes * b->batch * s->keys * (b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv);
 	bool ring = b->job->cp_kind == LK_CP_RING, exchange = b->job->cp > 1;
@@ -132,7 +132,7 @@ static void core(lk_builder *b, const lk_layer_shape *s, lk_widths w, bool backw
 	if (exchange) lk_build_wait(b, LK_STREAM_CP);
 }
 
-static void positions(lk_builder *b, const lk_layer_shape *shape, lk_widths w, bool backward) {
+static void positions(lk_builder *b, const lk_layer_shape *shape, struct lk_widths w, bool backward) {
 	const lk_model *m = b->model;
 	if (m->qk_norm)
 		lk_build_memory(b, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm",
@@ -161,7 +161,7 @@ static void adapter(lk_builder *b, double n, double k, bool backward) {
 	lk_build_gemm(b, "adapter_b_grad", n, r, b->tokens);
 }
 
-static void projections_forward(lk_builder *b, lk_widths w, bool cross) {
+static void projections_forward(lk_builder *b, struct lk_widths w, bool cross) {
 	const lk_model *m = b->model;
 	if (cross && b->memory_tokens != b->tokens) {
 		lk_build_gemm(b, "q_proj", b->tokens, w.q, m->hidden);
@@ -184,7 +184,7 @@ static void projections_forward(lk_builder *b, lk_widths w, bool cross) {
 	lk_build_gemm(b, "kv_up", b->tokens, w.kv, m->kv_lora);
 }
 
-static void projections_backward(lk_builder *b, lk_widths w, bool input, bool weight) {
+static void projections_backward(lk_builder *b, struct lk_widths w, bool input, bool weight) {
 	const lk_model *m = b->model;
 	if (m->attention != LK_ATTN_MLA) {
 		lk_build_column_backward(b, "qkv_proj_grad", w.q + w.kv, m->hidden, input, weight);
@@ -201,7 +201,7 @@ static void projections_backward(lk_builder *b, lk_widths w, bool input, bool we
 }
 
 void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cross) {
-	lk_widths w = widths(b);
+	struct lk_widths w = widths(b);
 	double row = lk_build_row_bytes(b);
 	lk_build_memory(b, LK_OP_NORM, cross ? "cross_norm" : "input_norm", 2 * row);
 	if (b->phase != LK_PHASE_RECOMPUTE || cross) lk_build_save(b, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
@@ -226,12 +226,12 @@ void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cro
 }
 
 /* What a split backward keeps between its two passes: the output of the core and the gradients behind both products. */
-static double kept_for_weights(const lk_builder *b, lk_widths w) {
+static double kept_for_weights(const lk_builder *b, struct lk_widths w) {
 	return b->bytes * (b->rows * b->model->hidden + b->tokens * (w.v + w.q + w.kv));
 }
 
 void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cross, bool input, bool weight) {
-	lk_widths w = widths(b);
+	struct lk_widths w = widths(b);
 	double row = lk_build_row_bytes(b);
 	bool last = weight || !b->train_base; /* this block is the last that needs the inputs of products */
 	if (input) {

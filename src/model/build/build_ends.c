@@ -88,28 +88,28 @@ static bool fused_loss(const lk_builder *b) {
 }
 
 /* Bytes per logit: most while the loss is computed, kept until the backward pass, most while its gradient is. */
-typedef struct lk_logit_bytes {
+struct lk_logit_bytes {
 	double forward, kept, backward;
-} lk_logit_bytes;
+};
 
 /* Megatron-LM makes one fp32 copy, whose exponentials, softmax and gradient are written in place
  * (core/tensor_parallel/cross_entropy.py); its native fusion makes a second one. PyTorch's cross_entropy makes a second
  * one for the logarithm, which stays, and in the backward pass the gradients of both, while the caller still holds the
  * 16-bit logits; compiled it goes from 16 bits to 16 bits. Transformer Engine's and Liger's kernels write the gradient
  * over the logits. */
-static lk_logit_bytes logit_bytes(const lk_builder *b) {
+static struct lk_logit_bytes logit_bytes(const lk_builder *b) {
 	double narrow = b->bytes;
-	if (fused_loss(b) && !b->job->native_loss_fusion) return (lk_logit_bytes){narrow, narrow, narrow};
-	if (b->job->compile) return (lk_logit_bytes){narrow, narrow, 2 * narrow};
-	if (!lk_job_like_megatron(b->job)) return (lk_logit_bytes){narrow + 8, narrow + 4, narrow + 12};
-	return (lk_logit_bytes){narrow + (fused_loss(b) ? 8 : 4), 4, narrow + 4};
+	if (fused_loss(b) && !b->job->native_loss_fusion) return (struct lk_logit_bytes){narrow, narrow, narrow};
+	if (b->job->compile) return (struct lk_logit_bytes){narrow, narrow, 2 * narrow};
+	if (!lk_job_like_megatron(b->job)) return (struct lk_logit_bytes){narrow + 8, narrow + 4, narrow + 12};
+	return (struct lk_logit_bytes){narrow + (fused_loss(b) ? 8 : 4), 4, narrow + 4};
 }
 
 /* Vocabulary-parallel cross-entropy: maximum, predicted logit and sum of exponentials are reduced over TP. */
 static void loss(lk_builder *b) {
 	static const char *const names[] = {"loss_max", "loss_target", "loss_sum"};
 	double logits = b->tokens * vocabulary(b);
-	lk_logit_bytes each = logit_bytes(b);
+	struct lk_logit_bytes each = logit_bytes(b);
 	lk_build_memory(b, LK_OP_LOSS, "cross_entropy", logits * (fused_loss(b) ? b->bytes : b->bytes + 4 * 4));
 	lk_build_save(b, logits * each.forward, LK_OWN_LOGITS);
 	for (int i = 0; i < 3 && b->tp > 1; i++)
@@ -150,7 +150,7 @@ static void head_backward(lk_builder *b) {
 	}
 	if (m->vocab > 0) {
 		double logits = b->tokens * vocabulary(b);
-		lk_logit_bytes each = logit_bytes(b);
+		struct lk_logit_bytes each = logit_bytes(b);
 		lk_build_memory(b, LK_OP_LOSS, "cross_entropy_grad", logits * (fused_loss(b) ? 2 * b->bytes : 8 + b->bytes));
 		lk_build_save(b, logits * (each.backward - each.kept), LK_OWN_LOGITS);
 		lk_build_release(b, logits * (each.backward - b->bytes), LK_OWN_LOGITS);

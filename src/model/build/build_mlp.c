@@ -4,13 +4,13 @@
 
 /* ---- dense, also the shared experts of an MoE layer ---- */
 
-typedef struct lk_mlp_width {
+struct lk_mlp_width {
 	double up, inner; /* columns of the first product (gate and up), of the activation's output */
-} lk_mlp_width;
+};
 
-static lk_mlp_width mlp_width(const lk_builder *b, double ffn) {
+static struct lk_mlp_width mlp_width(const lk_builder *b, double ffn) {
 	double inner = ffn / b->tp;
-	return (lk_mlp_width){b->model->gated ? 2 * inner : inner, inner};
+	return (struct lk_mlp_width){b->model->gated ? 2 * inner : inner, inner};
 }
 
 /* The activation's output, for the weight gradient of the second product: not with frozen weights, nor where selective
@@ -19,14 +19,14 @@ static bool remakes_inner(const lk_builder *b) {
 	return b->replays || (b->job->recompute == LK_RECOMPUTE_SELECTIVE && b->job->recompute_mlp);
 }
 
-static double inner_saved(const lk_builder *b, lk_mlp_width w) {
+static double inner_saved(const lk_builder *b, struct lk_mlp_width w) {
 	return b->train_base && !remakes_inner(b) ? lk_build_kept_bytes(b, b->tokens * w.inner) : 0;
 }
 
-static double up_saved(const lk_builder *b, lk_mlp_width w) {
+static double up_saved(const lk_builder *b, struct lk_mlp_width w) {
 	return b->bytes * b->tokens * w.up * (b->replays ? 0.5 : 1);
 }
-static double mlp_saved(const lk_builder *b, lk_mlp_width w) {
+static double mlp_saved(const lk_builder *b, struct lk_mlp_width w) {
 	return up_saved(b, w) + inner_saved(b, w);
 }
 static double norm_out(const lk_builder *b) {
@@ -34,7 +34,7 @@ static double norm_out(const lk_builder *b) {
 	return b->train_base && !made_again ? lk_build_kept_bytes(b, b->rows * b->model->hidden) : 0;
 }
 
-static void mlp_products_forward(lk_builder *b, lk_mlp_width w) {
+static void mlp_products_forward(lk_builder *b, struct lk_mlp_width w) {
 	double h = b->model->hidden;
 	lk_build_gemm(b, "mlp_up", b->tokens, w.up, h);
 	if (!b->job->fused_kernels) lk_build_memory(b, LK_OP_ELEMENTWISE, "activation", b->bytes * b->tokens * (w.up + w.inner));
@@ -45,11 +45,11 @@ static void mlp_products_forward(lk_builder *b, lk_mlp_width w) {
 }
 
 /* Gradients behind both products, which a split backward keeps until its weight pass. */
-static double mlp_gradients(const lk_builder *b, lk_mlp_width w) {
+static double mlp_gradients(const lk_builder *b, struct lk_mlp_width w) {
 	return b->bytes * (b->rows * b->model->hidden + b->tokens * w.up);
 }
 
-static void mlp_products_backward(lk_builder *b, lk_mlp_width w, bool input, bool weight) {
+static void mlp_products_backward(lk_builder *b, struct lk_mlp_width w, bool input, bool weight) {
 	double h = b->model->hidden;
 	if (weight && remakes_inner(b) && !b->replays)
 		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_again", b->bytes * b->tokens * (w.up + w.inner));
@@ -119,24 +119,24 @@ void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool inpu
 /* ---- mixture of experts ---- */
 
 /* Sizes on one rank: the busiest expert-parallel rank decides, so routed rows are the mean times the imbalance. */
-typedef struct lk_moe_size {
+struct lk_moe_size {
 	double routed;    /* rows behind the dispatch on this rank, all its experts */
 	double sent;      /* rows that leave: tokens * top-k */
 	double local;     /* experts of this rank */
 	double up, inner; /* widths of one expert's shard */
 	double hidden;
-} lk_moe_size;
+};
 
-static lk_moe_size moe_size(const lk_builder *b) {
+static struct lk_moe_size moe_size(const lk_builder *b) {
 	const lk_model *m = b->model;
 	double ep = b->job->ep > 1 ? b->job->ep : 1, etp = b->job->etp > 1 ? b->job->etp : 1;
 	double imbalance = ep > 1 ? b->job->moe_imbalance : 1;
 	double inner = m->expert_ffn / etp;
 	double sent = b->rows * m->topk;
-	return (lk_moe_size){sent * imbalance * etp, sent, m->experts / ep, m->gated ? 2 * inner : inner, inner, m->hidden};
+	return (struct lk_moe_size){sent * imbalance * etp, sent, m->experts / ep, m->gated ? 2 * inner : inner, inner, m->hidden};
 }
 
-static double moe_saved(const lk_builder *b, lk_moe_size z) {
+static double moe_saved(const lk_builder *b, struct lk_moe_size z) {
 	double up = b->bytes * z.routed * z.up;
 	double inner = b->job->recompute_expert_activation ? 0 : z.inner;
 	double inputs = b->train_base ? lk_build_kept_bytes(b, z.routed * (z.hidden + inner)) : 0;
@@ -148,7 +148,7 @@ static double moe_saved(const lk_builder *b, lk_moe_size z) {
 
 /* Rows to the ranks that hold their experts, or back. With one copy per node the message is smaller; comm.c counts the
  * distinct nodes among top-k (`k`). */
-static void exchange(lk_builder *b, const char *name, lk_moe_size z) {
+static void exchange(lk_builder *b, const char *name, struct lk_moe_size z) {
 	if (b->job->ep <= 1) return;
 	double bytes = b->bytes * z.sent * z.hidden;
 	if (b->job->dispatcher == LK_DISPATCH_ALLGATHER) {
@@ -173,12 +173,12 @@ static void exchange(lk_builder *b, const char *name, lk_moe_size z) {
 
 /* Dispatchers that send one copy per place read and write the tokens where they are; the others bring the copies of a
  * destination together first. */
-static void permute(lk_builder *b, const char *name, lk_moe_size z) {
+static void permute(lk_builder *b, const char *name, struct lk_moe_size z) {
 	if (b->job->ep > 1 && b->job->dispatcher == LK_DISPATCH_NODE) return;
 	lk_build_memory(b, LK_OP_PERMUTE, name, b->bytes * (b->rows + z.sent) * z.hidden);
 }
 
-static void expert_shards(lk_builder *b, unsigned kind, const char *name, lk_moe_size z) {
+static void expert_shards(lk_builder *b, unsigned kind, const char *name, struct lk_moe_size z) {
 	if (b->job->etp > 1)
 		lk_build_collective(b, kind, LK_STREAM_TP, LK_GROUP_ETP, name, b->bytes * z.routed * z.hidden, false);
 }
@@ -207,11 +207,11 @@ static void host_sync(lk_builder *b) {
  * Clipping: both halves clamped, then joined: 2 reads and 2 writes; backward a mask each, then joined: 3 and 2.
  * Bias of the second product: weighed by the probability, added, the experts' parts joined: 3 reads and 3 writes; backward
  * the parts joined, and for each of probability and bias a product and its sum: 5 and 3. */
-static double clip_bytes(const lk_builder *b, lk_moe_size z, int passes) {
+static double clip_bytes(const lk_builder *b, struct lk_moe_size z, int passes) {
 	return b->model->clipped_glu ? passes * b->bytes * z.routed * z.up : 0;
 }
 
-static double weighed_bias_bytes(const lk_builder *b, lk_moe_size z, int passes) {
+static double weighed_bias_bytes(const lk_builder *b, struct lk_moe_size z, int passes) {
 	return b->model->expert_bias ? passes * b->bytes * z.routed * z.hidden : 0;
 }
 
@@ -221,7 +221,7 @@ static void experts_memory(lk_builder *b, const char *name, double bytes) {
 
 void lk_build_moe_forward(lk_builder *b) {
 	const lk_model *m = b->model;
-	lk_moe_size z = moe_size(b);
+	struct lk_moe_size z = moe_size(b);
 	double rows_local = z.routed / z.local;
 	norm_forward(b);
 	lk_build_gemm(b, "router", b->rows, m->experts, m->hidden);
@@ -251,7 +251,7 @@ void lk_build_moe_forward(lk_builder *b) {
 	residual_forward(b);
 }
 
-static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weight) {
+static void experts_backward(lk_builder *b, struct lk_moe_size z, bool input, bool weight) {
 	double rows = z.routed / z.local, h = z.hidden;
 	if (input) experts_memory(b, "expert_bias_grad", weighed_bias_bytes(b, z, 8));
 	if (input) lk_build_quantize(b, z.routed * h);
@@ -274,7 +274,7 @@ static void experts_backward(lk_builder *b, lk_moe_size z, bool input, bool weig
 
 void lk_build_moe_backward(lk_builder *b, bool input, bool weight) {
 	const lk_model *m = b->model;
-	lk_moe_size z = moe_size(b);
+	struct lk_moe_size z = moe_size(b);
 	if (input) {
 		residual_backward(b);
 		permute(b, "unpermute_tokens_grad", z);

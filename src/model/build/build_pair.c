@@ -9,13 +9,13 @@
 enum { COMPUTE_ONLY = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST) };
 
 /* One of the two blocks while it is copied. */
-typedef struct lk_side {
+struct lk_side {
 	uint32_t at, begin, end;
 	uint32_t last[LK_STREAMS]; /* 1 + place in the pair of its last operation on a stream */
 	uint32_t *place;           /* [end - begin] in the pair */
-} lk_side;
+};
 
-static void copy_op(lk_graph *graph, lk_side *side) {
+static void copy_op(lk_graph *graph, struct lk_side *side) {
 	uint32_t i = side->at++, deps[LK_STREAMS + 4], count = 0;
 	lk_op op = lk_graph_op(graph, i);
 	for (uint32_t d = graph->ops.dep_begin[i]; d < graph->ops.dep_begin[i + 1] && count < 4; d++)
@@ -33,7 +33,7 @@ static void copy_op(lk_graph *graph, lk_side *side) {
 }
 
 /* Copies up to and with the next communication. */
-static void copy_piece(lk_graph *graph, lk_side *side) {
+static void copy_piece(lk_graph *graph, struct lk_side *side) {
 	while (side->at < side->end) {
 		bool comm = lk_op_is_comm(graph->ops.kind[side->at]);
 		copy_op(graph, side);
@@ -41,9 +41,9 @@ static void copy_piece(lk_graph *graph, lk_side *side) {
 	}
 }
 
-static lk_side side_of(lk_builder *b, uint32_t block, uint32_t *place) {
+static struct lk_side side_of(lk_builder *b, uint32_t block, uint32_t *place) {
 	const lk_block *k = &b->graph->blocks.at[block];
-	return (lk_side){.at = k->begin, .begin = k->begin, .end = k->end, .place = place};
+	return (struct lk_side){.at = k->begin, .begin = k->begin, .end = k->end, .place = place};
 }
 
 static lk_status build(lk_builder *b, uint32_t first, uint32_t second, uint32_t *block) {
@@ -51,7 +51,7 @@ static lk_status build(lk_builder *b, uint32_t first, uint32_t second, uint32_t 
 	const lk_block *f = &b->graph->blocks.at[first], *s = &b->graph->blocks.at[second];
 	uint32_t *places = LK_ARRAY(&scratch, uint32_t, (size_t)(f->end - f->begin) + (s->end - s->begin));
 	if (!places) return lk_oom(b->err);
-	lk_side one = side_of(b, first, places), two = side_of(b, second, places + (f->end - f->begin));
+	struct lk_side one = side_of(b, first, places), two = side_of(b, second, places + (f->end - f->begin));
 	char name[160];
 	snprintf(name, sizeof name, "pair: %s & %s", lk_intern_text(b->graph->names, f->name),
 			 lk_intern_text(b->graph->names, s->name));

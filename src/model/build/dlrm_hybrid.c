@@ -14,7 +14,7 @@
 
 enum { FLOAT = 4, INDEX = 4, LENGTH = 4 };
 
-typedef struct hybrid {
+struct hybrid {
 	lk_graph *graph;
 	const lk_dlrm *model;
 	const lk_dlrm_job *job;
@@ -22,9 +22,9 @@ typedef struct hybrid {
 	double element;          /* bytes of a sum's number */
 	lk_dlrm_copied copied;
 	uint8_t phase;
-} hybrid;
+};
 
-static uint32_t add(hybrid *h, lk_op op) {
+static uint32_t add(struct hybrid *h, lk_op op) {
 	if (op.stream == 0) op.stream = LK_STREAM_COMPUTE;
 	op.phase = h->phase, op.dtype = (uint8_t)h->job->dtype;
 	return lk_graph_add(h->graph, &op);
@@ -32,21 +32,21 @@ static uint32_t add(hybrid *h, lk_op op) {
 
 /* ---- computation ---- */
 
-static void product(hybrid *h, const char *name, double m, double n, double k, double batch) {
+static void product(struct hybrid *h, const char *name, double m, double n, double k, double batch) {
 	add(h, (lk_op){.kind = LK_OP_GEMM, .name = name, .m = m, .n = n, .k = k, .batch = batch, .flops = 2 * batch * m * n * k,
 	               .bytes = h->element * batch * (m * k + k * n + m * n)});
 }
 
-static void pass(hybrid *h, const char *name, double elements, double accesses) {
+static void pass(struct hybrid *h, const char *name, double elements, double accesses) {
 	add(h, (lk_op){.kind = LK_OP_ELEMENTWISE, .name = name, .bytes = elements * accesses * h->element});
 }
 
 /* Activations and biases ride on the products, backward too (cuBLASLt's epilogues). */
-static void mlp(hybrid *h, const char *name, const double *widths, int count) {
+static void mlp(struct hybrid *h, const char *name, const double *widths, int count) {
 	for (int i = 1; i < count; i++) product(h, name, h->local, widths[i], widths[i - 1], 1);
 }
 
-static void mlp_backward(hybrid *h, const char *name, const double *widths, int count, bool input) {
+static void mlp_backward(struct hybrid *h, const char *name, const double *widths, int count, bool input) {
 	for (int i = count - 1; i > 0; i--) {
 		if (input || i > 1) product(h, name, h->local, widths[i - 1], widths[i], 1);
 		product(h, name, widths[i], widths[i - 1], h->local, 1);
@@ -54,7 +54,7 @@ static void mlp_backward(hybrid *h, const char *name, const double *widths, int 
 }
 
 /* x' = x0 * (V U x + b) + x; or all dot products in one kernel that reads the vectors once: a sample's fit shared memory. */
-static void interact(hybrid *h) {
+static void interact(struct hybrid *h) {
 	const lk_dlrm *m = h->model;
 	double n = lk_dlrm_vectors(m);
 	if (m->interaction == LK_DLRM_DOT) pass(h, "interaction", h->local * (n * m->dim + m->top[0]), 1);
@@ -66,7 +66,7 @@ static void interact(hybrid *h) {
 	}
 }
 
-static void interact_backward(hybrid *h) {
+static void interact_backward(struct hybrid *h) {
 	const lk_dlrm *m = h->model;
 	double n = lk_dlrm_vectors(m);
 	if (m->interaction == LK_DLRM_DOT) pass(h, "interaction backward", h->local * (2 * n * m->dim + m->top[0]), 1);
@@ -80,7 +80,7 @@ static void interact_backward(hybrid *h) {
 }
 
 /* A rank's tables for the samples of all. */
-static void lookup(hybrid *h, const char *name, double join) {
+static void lookup(struct hybrid *h, const char *name, double join) {
 	const lk_dlrm *m = h->model;
 	double tables = m->tables / h->job->ranks;
 	add(h, (lk_op){.kind = LK_OP_EMBEDDING, .name = name, .m = h->job->batch, .n = m->dim, .k = lk_dlrm_lookups(m) / m->tables,
@@ -91,11 +91,11 @@ static void lookup(hybrid *h, const char *name, double join) {
 
 /* HugeCTR's models of one lookup a table communicate by code of their own (collectives/ib_comm.cu, ib_comm_ar.cu; peer pointers
  * inside a node), others through NCCL. */
-static uint8_t exchange_flags(const hybrid *h) {
+static uint8_t exchange_flags(const struct hybrid *h) {
 	return lk_dlrm_lookups(h->model) == h->model->tables ? LK_OP_DIRECT : 0;
 }
 
-static void communicate(hybrid *h, const char *name, lk_op_kind kind, unsigned stream, unsigned group, double bytes) {
+static void communicate(struct hybrid *h, const char *name, lk_op_kind kind, unsigned stream, unsigned group, double bytes) {
 	if (h->job->ranks < 2 || bytes <= 0) return;
 	add(h, (lk_op){.kind = (uint8_t)kind, .stream = (uint8_t)stream, .group = (uint8_t)group, .name = name, .bytes = bytes,
 	               .join = LK_JOIN(LK_STREAM_COMPUTE), .flags = exchange_flags(h)});
@@ -103,7 +103,7 @@ static void communicate(hybrid *h, const char *name, lk_op_kind kind, unsigned s
 
 /* Over nodes in two steps: inside the node to the GPU that has the receiver's place, then between GPUs of one place, so that
  * each sends to as many peers as there are nodes (HugeCTR's hierarchical exchange). */
-static void exchange(hybrid *h, const char *name, double bytes) {
+static void exchange(struct hybrid *h, const char *name, double bytes) {
 	int in_node = h->job->node_ranks;
 	if (in_node <= 0 || in_node >= h->job->ranks) {
 		communicate(h, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_DP, bytes);
@@ -113,13 +113,13 @@ static void exchange(hybrid *h, const char *name, double bytes) {
 	communicate(h, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_CP, bytes);
 }
 
-static double sums_bytes(const hybrid *h) {
+static double sums_bytes(const struct hybrid *h) {
 	return h->local * h->model->tables * h->copied.sums * h->model->dim * h->element;
 }
 
 /* ---- the step ---- */
 
-static void forward(hybrid *h) {
+static void forward(struct hybrid *h) {
 	const lk_dlrm *m = h->model;
 	h->phase = LK_PHASE_FORWARD;
 	/* those of the next batch: readers run ahead */
@@ -133,7 +133,7 @@ static void forward(hybrid *h) {
 	add(h, (lk_op){.kind = LK_OP_LOSS, .name = "loss", .bytes = h->local * 4 * FLOAT});
 }
 
-static void backward(hybrid *h) {
+static void backward(struct hybrid *h) {
 	const lk_dlrm *m = h->model;
 	h->phase = LK_PHASE_BACKWARD;
 	mlp_backward(h, "top MLP backward", m->top, m->top_widths, true);
@@ -145,7 +145,7 @@ static void backward(hybrid *h) {
 	lookup(h, "lookups backward", LK_JOIN(LK_STREAM_EP));
 }
 
-static void update(hybrid *h) {
+static void update(struct hybrid *h) {
 	double each = 3 * FLOAT + 2 * lk_dlrm_dense_state(h->model);
 	h->phase = LK_PHASE_OPTIMIZER;
 	add(h, (lk_op){.kind = LK_OP_OPTIMIZER, .name = "optimizer of MLPs", .bytes = lk_dlrm_dense_params(h->model) * each,
@@ -161,7 +161,7 @@ static double activations(const lk_dlrm *m) {
 	return sum;
 }
 
-static void hold(const hybrid *h, double *resident) {
+static void hold(const struct hybrid *h, double *resident) {
 	const lk_dlrm *m = h->model;
 	double dense = lk_dlrm_dense_params(m), rows = (lk_dlrm_params(m) - dense) / m->dim / h->job->ranks;
 	resident[LK_OWN_WEIGHTS] = (rows + h->copied.rows) * m->dim * FLOAT + dense * FLOAT + (h->element < FLOAT ? dense * h->element : 0);
@@ -172,7 +172,7 @@ static void hold(const hybrid *h, double *resident) {
 	resident[LK_OWN_BUFFERS] = h->local * (4 * m->tables * m->dim * h->element + 2 * lk_dlrm_lookups(m) * INDEX);
 }
 
-static lk_status build(hybrid *h, lk_error *err) {
+static lk_status build(struct hybrid *h, lk_error *err) {
 	lk_graph *g = h->graph;
 	uint32_t block;
 	lk_graph_begin_block(g, "training step");
@@ -194,7 +194,7 @@ static lk_status build(hybrid *h, lk_error *err) {
 }
 
 lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph **out, lk_error *err) {
-	hybrid h = {.graph = lk_graph_new(), .model = model, .job = job, .local = job->batch / job->ranks,
+	struct hybrid h = {.graph = lk_graph_new(), .model = model, .job = job, .local = job->batch / job->ranks,
 	            .element = job->dtype <= LK_TF32 ? 4 : 2, .copied = lk_dlrm_copies(model, job), .phase = LK_PHASE_OTHER};
 	*out = NULL;
 	if (!h.graph) return lk_oom(err);

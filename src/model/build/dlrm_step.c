@@ -23,27 +23,27 @@ enum { FLOAT = 4, INDEX = 4 };
 /* Of an optimizer that takes three for each weight and bias of the longest MLPs. */
 enum { KERNELS = 3 * 2 * 2 * LK_DLRM_LAYERS };
 
-typedef struct step {
+struct step {
 	lk_graph *graph;
 	const lk_dlrm *model;
 	const lk_host_times *host;
 	double batch;
 	double pooling, rows;   /* of equal tables that stand for all */
 	uint8_t phase;
-} step;
+};
 
 /* ---- host and device ---- */
 
-static uint32_t spend(step *s, const char *name, double seconds, uint32_t join) {
+static uint32_t spend(struct step *s, const char *name, double seconds, uint32_t join) {
 	return lk_graph_add(s->graph, &(lk_op){.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .phase = s->phase, .name = name,
 	                                       .m = seconds, .join = join});
 }
 
-static double term(const step *s, int which, const char *name) {
+static double term(const struct step *s, int which, const char *name) {
 	return s->host->seconds(s->host->table, which, name);
 }
 
-static void launch(step *s, const char *call, const char *name, const lk_op *kernel) {
+static void launch(struct step *s, const char *call, const char *name, const lk_op *kernel) {
 	uint32_t issued = spend(s, call, term(s, 4, call), 0);
 	lk_op op = *kernel;
 	op.stream = LK_STREAM_COMPUTE, op.phase = s->phase, op.dtype = LK_FP32, op.name = name;
@@ -52,7 +52,7 @@ static void launch(step *s, const char *call, const char *name, const lk_op *ker
 }
 
 /* An operation's kernels, without the gap in front of it. */
-static void inner(step *s, const char *name, const lk_op *kernels, int count) {
+static void inner(struct step *s, const char *name, const lk_op *kernels, int count) {
 	spend(s, name, term(s, 2, name), 0);
 	for (int i = 0; i < count; i++) {
 		if (i > 0) spend(s, name, term(s, 5, name), 0);
@@ -62,13 +62,13 @@ static void inner(step *s, const char *name, const lk_op *kernels, int count) {
 }
 
 /* An operation and the kernels that it launches. */
-static void operation(step *s, const char *name, const lk_op *kernels, int count) {
+static void operation(struct step *s, const char *name, const lk_op *kernels, int count) {
 	spend(s, name, term(s, 1, name) + (count ? 0 : term(s, 5, name)), 0);
 	if (count) inner(s, name, kernels, count);
 }
 
 /* A copy between host and device, which the host waits for. */
-static void copy(step *s, double bytes) {
+static void copy(struct step *s, double bytes) {
 	spend(s, "aten::to", term(s, 1, "aten::to") + term(s, 2, "aten::to"), 0);
 	launch(s, "cudaMemcpyAsync", "aten::to", &(lk_op){.kind = LK_OP_COPY, .bytes = bytes});
 	spend(s, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
@@ -93,35 +93,35 @@ static lk_op concatenate(double elements) {
 	return pass(elements, 2 / 0.79);
 }
 
-static void one(step *s, const char *name, lk_op kernel) {
+static void one(struct step *s, const char *name, lk_op kernel) {
 	operation(s, name, &kernel, 1);
 }
 
 /* What autograd does within another node's call: sums for biases, additions where a tensor was used twice. */
-static void within(step *s, const char *name, lk_op kernel) {
+static void within(struct step *s, const char *name, lk_op kernel) {
 	inner(s, name, &kernel, 1);
 }
 
-static void none(step *s, const char *name) {
+static void none(struct step *s, const char *name) {
 	operation(s, name, NULL, 0);
 }
 
 /* ---- lookups ---- */
 
-static lk_op lookup(const step *s) {
+static lk_op lookup(const struct step *s) {
 	const lk_dlrm *m = s->model;
 	return (lk_op){.kind = LK_OP_EMBEDDING, .m = s->batch, .n = m->dim, .k = s->pooling, .batch = m->tables, .window = s->rows};
 }
 
 /* ---- forward ---- */
 
-static void linear(step *s, double in, double out) {
+static void linear(struct step *s, double in, double out) {
 	/* the bias is spread over the result, which the product then adds to */
 	const lk_op kernels[] = {pass(s->batch * out, 1), product(1, s->batch, out, in, 1)};
 	operation(s, "aten::linear", kernels, 2);
 }
 
-static void mlp(step *s, const double *widths, int count, bool sigmoid) {
+static void mlp(struct step *s, const double *widths, int count, bool sigmoid) {
 	for (int i = 1; i < count; i++) {
 		linear(s, widths[i - 1], widths[i]);
 		bool last = sigmoid && i == count - 1;
@@ -129,7 +129,7 @@ static void mlp(step *s, const double *widths, int count, bool sigmoid) {
 	}
 }
 
-static void interact(step *s) {
+static void interact(struct step *s) {
 	const lk_dlrm *m = s->model;
 	double n = lk_dlrm_vectors(m), pairs = lk_dlrm_pairs(m);
 	one(s, "aten::cat", concatenate(s->batch * n * m->dim));
@@ -142,7 +142,7 @@ static void interact(step *s) {
 	one(s, "aten::cat", concatenate(s->batch * m->top[0]));
 }
 
-static void forward(step *s) {
+static void forward(struct step *s) {
 	const lk_dlrm *m = s->model;
 	copy(s, s->batch * m->bottom[0] * FLOAT);
 	copy(s, s->batch * m->tables * INDEX);
@@ -154,7 +154,7 @@ static void forward(step *s) {
 }
 
 /* Element by element, then the mean. */
-static void loss(step *s) {
+static void loss(struct step *s) {
 	const lk_op kernels[] = {pass(s->batch, 3), pass(s->batch, 1)};
 	copy(s, s->batch * FLOAT);
 	operation(s, s->model->loss == LK_DLRM_MSE ? "aten::mse_loss" : "aten::binary_cross_entropy", kernels, 2);
@@ -171,7 +171,7 @@ static bool in_parts(double in, double out) {
 }
 
 /* Products for the gradients of inputs and weight, the bias's sum, and both added to what zero_grad left. */
-static void linear_backward(step *s, double in, double out, bool input) {
+static void linear_backward(struct step *s, double in, double out, bool input) {
 	lk_op kernels[3];
 	int count = 0;
 	if (input) kernels[count++] = product(1, s->batch, in, out, 0);
@@ -184,7 +184,7 @@ static void linear_backward(step *s, double in, double out, bool input) {
 	one(s, "torch::autograd::AccumulateGrad", pass(out * in, 3));
 }
 
-static void mlp_backward(step *s, const double *widths, int count, bool sigmoid, bool input) {
+static void mlp_backward(struct step *s, const double *widths, int count, bool sigmoid, bool input) {
 	for (int i = count - 1; i > 0; i--) {
 		bool last = sigmoid && i == count - 1;
 		one(s, last ? "SigmoidBackward" : "ReluBackward", pass(s->batch * widths[i], 3));
@@ -194,7 +194,7 @@ static void mlp_backward(step *s, const double *widths, int count, bool sigmoid,
 
 /* index_put_ with accumulation: zeros, the indices sorted (small), then a warp for each selected element, which reads its
  * index, the neighbour's, the place of the gradient, and gradient and target: four loads one after the other. */
-static void index_backward(step *s, double square, double pairs) {
+static void index_backward(struct step *s, double square, double pairs) {
 	enum { LAUNCHES = 11 }; /* of PyTorch 1.8 to 1.11, as the table of overheads has them */
 	lk_op kernels[LAUNCHES];
 	for (int i = 0; i < LAUNCHES; i++) kernels[i] = pass(pairs, 4);
@@ -204,7 +204,7 @@ static void index_backward(step *s, double square, double pairs) {
 	operation(s, "IndexBackward", kernels, LAUNCHES);
 }
 
-static void interact_backward(step *s) {
+static void interact_backward(struct step *s) {
 	const lk_dlrm *m = s->model;
 	double n = lk_dlrm_vectors(m), square = n * n;
 	none(s, "CatBackward");
@@ -221,7 +221,7 @@ static void interact_backward(step *s) {
 	within(s, "aten::add", pass(s->batch * m->dim, 3)); /* the bottom MLP's vector is used twice */
 }
 
-static void backward(step *s) {
+static void backward(struct step *s) {
 	const lk_dlrm *m = s->model;
 	const lk_op gradient[] = {pass(s->batch, 1), pass(s->batch, 4)};
 	one(s, "aten::ones_like", pass(1, 1));
@@ -244,7 +244,7 @@ static int each_parameter(const double *widths, int count, double accesses, int 
 	return used;
 }
 
-static void over_parameters(step *s, const char *name, double accesses, int times) {
+static void over_parameters(struct step *s, const char *name, double accesses, int times) {
 	const lk_dlrm *m = s->model;
 	lk_op kernels[KERNELS];
 	int used = each_parameter(m->bottom, m->bottom_widths, accesses, times, kernels, 0);
@@ -252,19 +252,19 @@ static void over_parameters(step *s, const char *name, double accesses, int time
 	operation(s, name, kernels, used);
 }
 
-static void optimizer_step(step *s) {
+static void optimizer_step(struct step *s) {
 	if (s->model->optimizer == LK_DLRM_SGD) over_parameters(s, "Optimizer.step#SGD.step", 3, 1);
 	else over_parameters(s, "Optimizer.step#Adagrad.step", 3, 3); /* squares added, their root, the quotient subtracted */
 }
 
-static void zero_grad(step *s) {
+static void zero_grad(struct step *s) {
 	bool sgd = s->model->optimizer == LK_DLRM_SGD;
 	over_parameters(s, sgd ? "Optimizer.zero_grad#SGD.zero_grad" : "Optimizer.zero_grad#Adagrad.zero_grad", 1, 1);
 }
 
 /* ---- the step ---- */
 
-static void whole_step(step *s) {
+static void whole_step(struct step *s) {
 	s->phase = LK_PHASE_FORWARD;
 	forward(s);
 	loss(s);
@@ -286,7 +286,7 @@ static lk_status one_rank(lk_graph *graph, uint32_t block, lk_error *err) {
 
 lk_status lk_dlrm_step(const lk_dlrm *model, double batch, const lk_host_times *host, lk_graph **out, lk_error *err) {
 	double pooling = lk_dlrm_lookups(model) / model->tables;
-	step s = {lk_graph_new(), model, host, batch, pooling, lk_dlrm_equal_rows(model, batch), LK_PHASE_OTHER};
+	struct step s = {lk_graph_new(), model, host, batch, pooling, lk_dlrm_equal_rows(model, batch), LK_PHASE_OTHER};
 	uint32_t block;
 	*out = NULL;
 	if (!s.graph) return lk_oom(err);

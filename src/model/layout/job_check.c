@@ -17,13 +17,13 @@ bool lk_job_uses_deepspeed(const lk_job *job) {
 }
 
 /* Limits that keep every product of the checks inside 64 bits. */
-typedef struct range {
+struct range {
 	const char *option;
 	size_t offset;
 	int high;
-} range;
+};
 
-static const range ranges[] = {
+static const struct range ranges[] = {
 	{"--gpus", offsetof(lk_job, gpus), LK_JOB_GPUS},
 	{"--tp", offsetof(lk_job, tp), 1 << 16},
 	{"--pp", offsetof(lk_job, pp), 1 << 12},

@@ -27,15 +27,15 @@ int lk_job_places(const lk_job *job) {
 }
 
 /* What a walk over a layout string counts. */
-typedef struct walk {
+struct walk {
 	const char *wrong;      /* why the string cannot be read, NULL while it can */
 	int wanted;             /* place whose layers are counted */
 	int place, steps;
 	int layers, before, count; /* all; in places before the wanted one; in it */
 	int mtp, embeddings, losses, loss_place, embedding_place;
-} walk;
+};
 
-static void symbol(walk *w, char c) {
+static void symbol(struct walk *w, char c) {
 	switch (c) {
 	case '|': w->place++; break;
 	case 't':
@@ -68,10 +68,10 @@ static const char *item_end(const char *at, const char *end) {
 	return NULL;
 }
 
-static void walk_items(walk *w, const char *at, const char *end, int depth);
+static void walk_items(struct walk *w, const char *at, const char *end, int depth);
 
 /* One symbol or bracket with its repeat; returns what stands behind it. */
-static const char *walk_item(walk *w, const char *at, const char *end, int depth) {
+static const char *walk_item(struct walk *w, const char *at, const char *end, int depth) {
 	const char *close = item_end(at, end), *next = close;
 	if (close == NULL) {
 		w->wrong = "a '(' is not closed";
@@ -95,19 +95,19 @@ static const char *walk_item(walk *w, const char *at, const char *end, int depth
 	return next;
 }
 
-static void walk_items(walk *w, const char *at, const char *end, int depth) {
+static void walk_items(struct walk *w, const char *at, const char *end, int depth) {
 	if (depth > LAYOUT_DEPTH) w->wrong = "brackets are nested too deeply";
 	while (at < end && w->wrong == NULL) at = walk_item(w, at, end, depth);
 }
 
-static walk walk_layout(const lk_job *job, int wanted) {
-	walk w = {.wanted = wanted};
+static struct walk walk_layout(const lk_job *job, int wanted) {
+	struct walk w = {.wanted = wanted};
 	walk_items(&w, job->pipeline_layout, job->pipeline_layout + strlen(job->pipeline_layout), 0);
 	return w;
 }
 
 lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err) {
-	walk w = walk_layout(job, 0);
+	struct walk w = walk_layout(job, 0);
 	*places = w.place + 1;
 	if (w.wrong == NULL) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "\"%s\" cannot be read: %s", job->pipeline_layout, w.wrong);
@@ -117,7 +117,7 @@ lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err) {
 static lk_status check_layout_string(const lk_job *job, lk_error *err) {
 	int places;
 	LK_TRY(lk_job_layout_places(job, &places, err));
-	walk w = walk_layout(job, 0);
+	struct walk w = walk_layout(job, 0);
 	const char *where = "--pipeline-layout";
 	if (places != lk_job_places(job)) {
 		lk_fail(err, LK_ERR_INPUT, where, "%d stages, but pp %d with vp %d has %d", places, job->pp, job->vp,
@@ -190,7 +190,7 @@ int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	int wanted = schedule->place(&shape, stage, chunk), before = 0;
 	if (job->pipeline_layout[0] != '\0') {
-		walk w = walk_layout(job, wanted);
+		struct walk w = walk_layout(job, wanted);
 		*first = w.before;
 		return w.count;
 	}
@@ -231,12 +231,12 @@ static lk_status check_stated(const lk_job *job, lk_error *err) {
 }
 
 /* Legal numbers of places for an even split without remainder. */
-typedef struct even_fit {
+struct even_fit {
 	int total, times; /* layers; places per unit of the value that is asked about */
-} even_fit;
+};
 
 static bool fits_evenly(const void *context, int64_t value) {
-	const even_fit *fit = context;
+	const struct even_fit *fit = context;
 	return value * fit->times <= fit->total && fit->total % (value * fit->times) == 0;
 }
 
@@ -249,8 +249,8 @@ static lk_status check_even(const lk_job *job, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, "--pp", "%d stages for %d layers", job->pp, total);
 		return lk_hint(err, "use at most --pp %d", total);
 	}
-	lk_near_legal(near_pp, job->pp, total, fits_evenly, &(even_fit){total, chunks});
-	lk_near_legal(near_vp, chunks, total, fits_evenly, &(even_fit){total, job->pp});
+	lk_near_legal(near_pp, job->pp, total, fits_evenly, &(struct even_fit){total, chunks});
+	lk_near_legal(near_vp, chunks, total, fits_evenly, &(struct even_fit){total, job->pp});
 	lk_fail(err, LK_ERR_INPUT, "--vp", "%d layers do not divide by pp * vp = %d * %d", total, job->pp, chunks);
 	if (job->schedule == LK_SCHED_ZB_V) return lk_hint(err, "nearest: pp %s", near_pp);
 	return lk_hint(err, "nearest: pp %s with vp %d, vp %s with pp %d", near_pp, chunks, near_vp, job->pp);

@@ -39,34 +39,34 @@ static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
 /* A rank at work: next micro-batch by phase, and the queue of waiting weight gradients. Of the queue only its ends
  * are kept: weight gradients leave in the order of the Bz slots already written, so the next one is found by reading
  * on. */
-typedef struct desk {
+struct desk {
 	lk_slots *out;
 	int turn;         /* direction of phase 0 */
 	int f[2], b[2];
 	size_t oldest;    /* no waiting weight gradient stands before this slot */
-} desk;
+};
 
-static void forward(desk *d, int phase) {
+static void forward(struct desk *d, int phase) {
 	lk_slot_put(d->out, LK_PASS_F, phase ^ d->turn, d->f[phase]++);
 }
 
-static void backward(desk *d, int phase, bool waiting) {
+static void backward(struct desk *d, int phase, bool waiting) {
 	lk_slot_put(d->out, waiting ? LK_PASS_BI : LK_PASS_B, phase ^ d->turn, d->b[phase]++);
 }
 
-static void overlapped(desk *d, int forward_phase) {
+static void overlapped(struct desk *d, int forward_phase) {
 	forward(d, forward_phase);
 	lk_last(d->out)->pair = 1;
 	backward(d, 1 - forward_phase, false);
 }
 
-static void weights(desk *d) {
+static void weights(struct desk *d) {
 	while (d->out->at[d->oldest].pass != LK_PASS_BI) d->oldest++;
 	lk_slot slot = d->out->at[d->oldest++];
 	lk_slot_put(d->out, LK_PASS_W, slot.chunk, slot.microbatch);
 }
 
-static void warm_up(desk *d, int h, int rest) {
+static void warm_up(struct desk *d, int h, int rest) {
 	for (int i = 0; i < 2 * rest; i++) forward(d, 0);
 	for (int i = 0; i <= h; i++) {
 		forward(d, 0);
@@ -79,7 +79,7 @@ static void warm_up(desk *d, int h, int rest) {
 	}
 }
 
-static void steady(desk *d, int count, int rest) {
+static void steady(struct desk *d, int count, int rest) {
 	for (int i = 0; i < count; i++) {
 		if (i == 0 && rest == 0) {
 			forward(d, 0);
@@ -95,7 +95,7 @@ static void steady(desk *d, int count, int rest) {
 	}
 }
 
-static void cool_down(desk *d, int h, int rest) {
+static void cool_down(struct desk *d, int h, int rest) {
 	int half = (h + 1) / 2;
 	for (int i = 0; i <= h; i++) {
 		backward(d, 1, i > half || (i == half && h % 2 == 1));
@@ -111,7 +111,7 @@ static void cool_down(desk *d, int h, int rest) {
 static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
 	LK_TRY(lk_schedule_begin(&lk_schedule_dualpipe, shape, stage, 3 * (size_t)shape->microbatches, out, err));
 	int mirror = shape->stages - 1 - stage, h = stage < mirror ? stage : mirror, rest = shape->stages / 2 - h - 1;
-	desk d = {.out = out, .turn = stage > mirror, .f = {0, 0}, .b = {0, 0}, .oldest = out->count};
+	struct desk d = {.out = out, .turn = stage > mirror, .f = {0, 0}, .b = {0, 0}, .oldest = out->count};
 	warm_up(&d, h, rest);
 	steady(&d, shape->microbatches / 2 - shape->stages + h + 1, rest);
 	cool_down(&d, h, rest);

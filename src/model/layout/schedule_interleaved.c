@@ -40,12 +40,12 @@ static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
 }
 
 /* Walks the virtual steps of a rank: for every group, for every chunk, for every micro-batch of the group. */
-typedef struct walk {
+struct walk {
 	int group;        /* first micro-batch of the group */
 	int chunk, offset;
-} walk;
+};
 
-static void emit(lk_slots *out, lk_pass pass, const lk_schedule_shape *shape, walk *at) {
+static void emit(lk_slots *out, lk_pass pass, const lk_schedule_shape *shape, struct walk *at) {
 	int chunk = pass == LK_PASS_F ? at->chunk : shape->chunks - 1 - at->chunk;
 	lk_slot_put(out, pass, chunk, at->group + at->offset);
 	if (++at->offset < group_size(shape)) return;
@@ -61,7 +61,7 @@ static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out,
 	int64_t warmup = 2 * (int64_t)(shape->stages - stage - 1) + (int64_t)(shape->chunks - 1) * group_size(shape);
 	if (shape->paired) warmup++; /* a pair's backward may not wait for its own forward */
 	if (warmup > steps) warmup = steps;
-	walk forward = {0, 0, 0}, backward = {0, 0, 0};
+	struct walk forward = {0, 0, 0}, backward = {0, 0, 0};
 	for (int64_t i = 0; i < warmup; i++) emit(out, LK_PASS_F, shape, &forward);
 	for (int64_t i = warmup; i < steps; i++) {
 		emit(out, LK_PASS_F, shape, &forward);

@@ -20,23 +20,23 @@ static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
 }
 
 /* Next micro-batch of each pass, by chunk. */
-typedef struct lane {
+struct lane {
 	int f[2], b[2], w[2];
-} lane;
+};
 
-static void forward(lk_slots *out, lane *at, int chunk) {
+static void forward(lk_slots *out, struct lane *at, int chunk) {
 	lk_slot_put(out, LK_PASS_F, chunk, at->f[chunk]++);
 }
 
-static void backward(lk_slots *out, lane *at, int chunk) {
+static void backward(lk_slots *out, struct lane *at, int chunk) {
 	lk_slot_put(out, LK_PASS_BI, chunk, at->b[chunk]++);
 }
 
-static void weights(lk_slots *out, lane *at, int chunk) {
+static void weights(lk_slots *out, struct lane *at, int chunk) {
 	lk_slot_put(out, LK_PASS_W, chunk, at->w[chunk]++);
 }
 
-static void warm_up(lk_slots *out, lane *at, int stages, int rank) {
+static void warm_up(lk_slots *out, struct lane *at, int stages, int rank) {
 	for (int i = 0; i < 2 * (stages - rank) - 1; i++) forward(out, at, 0);
 	for (int i = 0; i < rank; i++) {
 		forward(out, at, 1);
@@ -49,7 +49,7 @@ static void warm_up(lk_slots *out, lane *at, int stages, int rank) {
 	}
 }
 
-static void steady(lk_slots *out, lane *at, int m) {
+static void steady(lk_slots *out, struct lane *at, int m) {
 	while (at->f[1] < m || at->f[0] < m) {
 		if (at->f[0] < m) forward(out, at, 0);
 		backward(out, at, 0);
@@ -60,7 +60,7 @@ static void steady(lk_slots *out, lane *at, int m) {
 	}
 }
 
-static void cool_down(lk_slots *out, lane *at, int stages, int rank, int m) {
+static void cool_down(lk_slots *out, struct lane *at, int stages, int rank, int m) {
 	for (int i = 0; i < rank; i++) {
 		backward(out, at, 0);
 		backward(out, at, 1);
@@ -76,7 +76,7 @@ static void cool_down(lk_slots *out, lane *at, int stages, int rank, int m) {
 static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
 	int m = shape->microbatches;
 	LK_TRY(lk_schedule_begin(&lk_schedule_zb_v, shape, stage, 6 * (size_t)m, out, err));
-	lane at = {{0, 0}, {0, 0}, {0, 0}};
+	struct lane at = {{0, 0}, {0, 0}, {0, 0}};
 	warm_up(out, &at, shape->stages, stage);
 	steady(out, &at, m);
 	cool_down(out, &at, shape->stages, stage, m);

@@ -5,11 +5,11 @@
 
 #include "model/network/model.h"
 
-typedef struct range {
+struct range {
 	const char *name;
 	size_t offset;
 	int low, high;
-} range;
+};
 
 #define RANGE(field, low, high) {#field, offsetof(lk_model, field), low, high}
 
@@ -23,7 +23,7 @@ enum {
 	EXPERTS = 65536,
 };
 
-static const range ranges[] = {
+static const struct range ranges[] = {
 	RANGE(layers, 1, LAYERS), RANGE(decoder_layers, 0, LAYERS), RANGE(hidden, 1, WIDTH), RANGE(heads, 1, HEADS),
 	RANGE(kv_heads, 1, HEADS), RANGE(head_dim, 1, WIDTH), RANGE(ffn, 1, FFN), RANGE(vocab, 0, VOCAB),
 	RANGE(context, 0, CONTEXT + 1), RANGE(norms_per_layer, 0, 16), RANGE(position_rows, 0, CONTEXT + 2),
@@ -37,7 +37,7 @@ static const range ranges[] = {
 
 static lk_status check_ranges(const lk_model *model, const char *where, lk_error *err) {
 	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-		const range *r = &ranges[i];
+		const struct range *r = &ranges[i];
 		int value = *(const int *)(const void *)((const char *)model + r->offset);
 		if (value >= r->low && value <= r->high) continue;
 		lk_fail(err, LK_ERR_INPUT, where, "%s is %d", r->name, value);

@@ -11,15 +11,15 @@
 
 enum { CONFIG_LIMIT = 16 << 20, KINDS = 4096 };
 
-typedef struct reader {
+struct reader {
 	lk_arena *arena;
 	const lk_value *root;
 	const char *file;
-} reader;
+};
 
 /* ---- reading ---- */
 
-static lk_status fail_at(const reader *r, const lk_value *value, lk_error *err, const char *what, const char *hint) {
+static lk_status fail_at(const struct reader *r, const lk_value *value, lk_error *err, const char *what, const char *hint) {
 	char where[256];
 	const lk_value *at = value ? value : r->root;
 	snprintf(where, sizeof where, "%.200s:%d:%d", r->file, at->line, at->column);
@@ -27,7 +27,7 @@ static lk_status fail_at(const reader *r, const lk_value *value, lk_error *err, 
 	return lk_hint(err, "%s", hint);
 }
 
-static lk_status whole(const reader *r, const lk_value *v, const char *name, double high, double *out, lk_error *err) {
+static lk_status whole(const struct reader *r, const lk_value *v, const char *name, double high, double *out, lk_error *err) {
 	char what[96], hint[96];
 	if (v && v->kind == LK_JSON_NUMBER && v->number >= 1 && v->number <= high && v->number == floor(v->number)) {
 		*out = v->number;
@@ -38,7 +38,7 @@ static lk_status whole(const reader *r, const lk_value *v, const char *name, dou
 	return fail_at(r, v, err, what, hint);
 }
 
-static lk_status read_widths(const reader *r, const char *name, double *out, int *count, lk_error *err) {
+static lk_status read_widths(const struct reader *r, const char *name, double *out, int *count, lk_error *err) {
 	const lk_value *list = lk_json_get(r->root, name);
 	char what[96];
 	snprintf(what, sizeof what, "%s is no list of 1 to %d widths", name, LK_DLRM_LAYERS - 1);
@@ -49,7 +49,7 @@ static lk_status read_widths(const reader *r, const char *name, double *out, int
 }
 
 /* One of a few words; the first one where nothing is said. */
-static lk_status read_choice(const reader *r, const char *name, const char *const *words, int *out, lk_error *err) {
+static lk_status read_choice(const struct reader *r, const char *name, const char *const *words, int *out, lk_error *err) {
 	const lk_value *value = lk_json_get(r->root, name);
 	char what[96], hint[128];
 	*out = 0;
@@ -65,7 +65,7 @@ static lk_status read_choice(const reader *r, const char *name, const char *cons
 	return fail_at(r, value, err, what, hint);
 }
 
-static lk_status read_kind(const reader *r, const lk_value *value, lk_dlrm_tables *out, lk_error *err) {
+static lk_status read_kind(const struct reader *r, const lk_value *value, lk_dlrm_tables *out, lk_error *err) {
 	*out = (lk_dlrm_tables){1, 0, 1};
 	if (value->kind != LK_JSON_OBJECT)
 		return fail_at(r, value, err, "tables are not described", "give {\"count\": 8, \"rows\": 1000000, \"pooling\": 1}");
@@ -75,7 +75,7 @@ static lk_status read_kind(const reader *r, const lk_value *value, lk_dlrm_table
 	return whole(r, lk_json_get(value, "rows"), "rows", 1e12, &out->rows, err);
 }
 
-static lk_status read_tables(const reader *r, lk_dlrm *out, lk_error *err) {
+static lk_status read_tables(const struct reader *r, lk_dlrm *out, lk_error *err) {
 	const lk_value *list = lk_json_get(r->root, "tables");
 	if (!list || list->kind != LK_JSON_ARRAY || list->count < 1 || list->count > KINDS)
 		return fail_at(r, list, err, "tables is no list of 1 to 4096 kinds of tables", "give [{\"count\": 8, \"rows\": 1000000, \"pooling\": 1}]");
@@ -90,7 +90,7 @@ static lk_status read_tables(const reader *r, lk_dlrm *out, lk_error *err) {
 	return fail_at(r, list, err, "there are too many tables", "give at most 65536 in all");
 }
 
-static lk_status read_words(const reader *r, lk_dlrm *out, lk_error *err) {
+static lk_status read_words(const struct reader *r, lk_dlrm *out, lk_error *err) {
 	static const char *const interactions[] = {"dot", "cat", "cross", NULL}, *const losses[] = {"mse", "bce", NULL};
 	static const char *const optimizers[] = {"sgd", "adagrad", "adam", NULL};
 	LK_TRY(read_choice(r, "interaction", interactions, &out->interaction, err));
@@ -106,7 +106,7 @@ static lk_status read_words(const reader *r, lk_dlrm *out, lk_error *err) {
 	return fail_at(r, self, err, "self_interaction is neither true nor false", "give true or false");
 }
 
-static lk_status check_widths(const reader *r, const lk_dlrm *m, lk_error *err) {
+static lk_status check_widths(const struct reader *r, const lk_dlrm *m, lk_error *err) {
 	if (m->bottom_widths < 2)
 		return fail_at(r, lk_json_get(r->root, "bottom_mlp"), err, "the bottom MLP has no layer",
 		               "give the dense features and the width of a layer or more");
@@ -116,7 +116,7 @@ static lk_status check_widths(const reader *r, const lk_dlrm *m, lk_error *err) 
 }
 
 lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *file, lk_dlrm *out, lk_error *err) {
-	reader r = {arena, root, file};
+	struct reader r = {arena, root, file};
 	const lk_value *type = lk_json_get(root, "model_type");
 	memset(out, 0, sizeof *out);
 	if (!type || type->kind != LK_JSON_STRING || strcmp(type->text, "dlrm") != 0)

@@ -78,15 +78,15 @@ static bool matches(const char *name, const char *wanted, bool words) {
 }
 
 /* Presets that match: the last one's name and bytes, and all their names. */
-typedef struct found {
+struct found {
 	char name[NAME];
 	char names[160];
 	const char *bytes;
 	size_t size;
 	int count;
-} found;
+};
 
-static void find(const char *text, bool words, found *out) {
+static void find(const char *text, bool words, struct found *out) {
 	char name[NAME], wanted[NAME];
 	size_t size;
 	const char *bytes;
@@ -139,7 +139,7 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 	const char *owner = strrchr(name, '/');
 	char wanted[2 * NAME];
 	lk_copy(wanted, sizeof wanted, owner ? owner + 1 : name);
-	found match = {.count = 0};
+	struct found match = {.count = 0};
 	do find(wanted, false, &match);
 	while (match.count == 0 && drop_ending(wanted));
 	if (match.count == 0) find(wanted, true, &match);

@@ -105,53 +105,53 @@ static void fill(void *to, lp_count count, lp_handle type) {
 
 /* A block of a buffer that holds one for each rank. `list`: which of the call's lists says so; -1: they are of equal
  * size. */
-typedef struct block {
+struct block {
 	void *at;
 	lp_count count;
 	lp_handle type;
-} block;
+};
 
-static block block_of(const lp_mpi_call *c, const void *buffer, lp_count each, lp_handle type, int list, int i) {
+static struct block block_of(const lp_mpi_call *c, const void *buffer, lp_count each, lp_handle type, int list, int i) {
 	bool listed = list >= 0 && c->lists[list];
 	lp_count count = listed ? lp_mpi_listed(c, list, i) : each, place = listed ? lp_mpi_placed(c, list, i) : each * i;
-	return (block){lp_mpi_element(buffer, place, type), count, type};
+	return (struct block){lp_mpi_element(buffer, place, type), count, type};
 }
 
-static block received(const lp_mpi_call *c, int i) {
+static struct block received(const lp_mpi_call *c, int i) {
 	return block_of(c, c->recv, c->counts[1], c->types[1], c->what == LK_WHAT_ALLTOALL ? 1 : 0, i);
 }
 
-static void copy_block(block from, block to) { lp_mpi_copy(from.at, from.count, from.type, to.at, to.count, to.type); }
+static void copy_block(struct block from, struct block to) { lp_mpi_copy(from.at, from.count, from.type, to.at, to.count, to.type); }
 
 static void fill_others(const lp_mpi_call *c, const lp_posed_comm *comm) {
 	for (int i = 0; i < comm->size; i++) {
-		block b = received(c, i);
+		struct block b = received(c, i);
 		if (i != comm->rank) fill(b.at, b.count, b.type);
 	}
 }
 
 static void gather(const lp_mpi_call *c, const lp_posed_comm *comm) {
-	block own = {(void *)(uintptr_t)c->send, c->counts[0], c->types[0]};
+	struct block own = {(void *)(uintptr_t)c->send, c->counts[0], c->types[0]};
 	fill_others(c, comm);
 	if (!lp_mpi_in_place(c->send)) copy_block(own, received(c, comm->rank));
 }
 
 static void scatter(const lp_mpi_call *c, const lp_posed_comm *comm) {
-	block to = {c->recv, c->lists[0] ? c->counts[0] : c->counts[1], c->types[1]};
+	struct block to = {c->recv, c->lists[0] ? c->counts[0] : c->counts[1], c->types[1]};
 	if (comm->rank != c->peer) fill(to.at, to.count, to.type);
 	else if (!lp_mpi_in_place(c->recv)) copy_block(block_of(c, c->send, c->counts[0], c->types[0], 0, comm->rank), to);
 }
 
 /* Places of MPI_Alltoallw are bytes, and every block has its own type. */
-static block typed_block(const lp_mpi_call *c, const void *buffer, int side, int i) {
+static struct block typed_block(const lp_mpi_call *c, const void *buffer, int side, int i) {
 	char *at = (char *)(uintptr_t)buffer + lp_mpi_placed(c, side, i);
-	return (block){at, lp_mpi_listed(c, side, i), c->type_lists[side][i]};
+	return (struct block){at, lp_mpi_listed(c, side, i), c->type_lists[side][i]};
 }
 
 static void exchange_typed(const lp_mpi_call *c, const lp_posed_comm *comm) {
 	if (!c->type_lists[1]) lp_posed_give_up("MPI_Alltoallw is known in C alone");
 	for (int i = 0; i < comm->size; i++) {
-		block b = typed_block(c, c->recv, 1, i);
+		struct block b = typed_block(c, c->recv, 1, i);
 		if (i != comm->rank) fill(b.at, b.count, b.type);
 		else if (!lp_mpi_in_place(c->send)) copy_block(typed_block(c, c->send, 0, i), b);
 	}

@@ -25,17 +25,17 @@ enum { MOST_QUESTIONS = 4096, DEEPEST = 64, SHARED_BYTES = 1 << 28 };
 /* A rank that has not come to the split after so long does not; all ranks together. Nanoseconds. */
 static const int64_t LONGEST_NS = INT64_C(20000000000), LONGEST_IN_ALL_NS = INT64_C(300000000000);
 
-typedef struct said {
+struct said {
 	int colour, key;
 	int known;
-} said;
+};
 
 /* One split, and what its ranks say. */
-typedef struct question {
+struct question {
 	uint64_t division;
 	uint32_t ranks, said;    /* where they begin in the shared memory; `size` each */
 	int size, unknown;
-} question;
+};
 
 static struct shared {
 	uint32_t wanted;         /* 1 + the question that the asker is to complete; 0 none */
@@ -44,7 +44,7 @@ static struct shared {
 	int questions;
 	uint32_t used;           /* bytes of `room` */
 	pid_t program, asker;
-	question question[MOST_QUESTIONS];
+	struct question question[MOST_QUESTIONS];
 	char room[];
 } *shared;
 
@@ -73,25 +73,25 @@ static uint32_t room_for(size_t bytes) {
 	return (uint32_t)at;
 }
 
-static said *said_of(const question *q) { return (said *)(void *)(shared->room + q->said); }
-static int *ranks_of(const question *q) { return (int *)(void *)(shared->room + q->ranks); }
+static struct said *said_of(const struct question *q) { return (struct said *)(void *)(shared->room + q->said); }
+static int *ranks_of(const struct question *q) { return (int *)(void *)(shared->room + q->ranks); }
 
-static question *question_of(const lp_posed_comm *parent, uint64_t division) {
+static struct question *question_of(const lp_posed_comm *parent, uint64_t division) {
 	for (int i = 0; i < shared->questions; i++)
 		if (shared->question[i].division == division) return &shared->question[i];
 	if (shared->questions == MOST_QUESTIONS) lp_posed_give_up("it splits communicators more than %d times", MOST_QUESTIONS);
-	question *q = &shared->question[shared->questions];
+	struct question *q = &shared->question[shared->questions];
 	size_t size = (size_t)parent->size;
-	*q = (question){division, room_for(size * sizeof(int)), room_for(size * sizeof(said)), parent->size, parent->size};
+	*q = (struct question){division, room_for(size * sizeof(int)), room_for(size * sizeof(struct said)), parent->size, parent->size};
 	memcpy(ranks_of(q), parent->ranks, size * sizeof(int));
 	shared->questions++;
 	return q;
 }
 
-static void say(question *q, int at, int colour, int key) {
-	said *own = &said_of(q)[at];
+static void say(struct question *q, int at, int colour, int key) {
+	struct said *own = &said_of(q)[at];
 	q->unknown -= !own->known;
-	*own = (said){colour, key, 1};
+	*own = (struct said){colour, key, 1};
 }
 
 /* ---- the asker ---- */
@@ -121,10 +121,10 @@ static bool ask(int rank) {
 }
 
 /* Questions that wait for one another, the latest last; true in a copy. Where a rank says nothing, shared->silent. */
-static bool complete(question *first) {
-	question *open[DEEPEST] = {first};
+static bool complete(struct question *first) {
+	struct question *open[DEEPEST] = {first};
 	for (int depth = 1; depth > 0;) {
-		question *q = open[depth - 1];
+		struct question *q = open[depth - 1];
 		int at = 0;
 		while (at < q->size && said_of(q)[at].known) at++;
 		if (at == q->size) {
@@ -133,7 +133,7 @@ static bool complete(question *first) {
 		}
 		if (ask(ranks_of(q)[at])) return true;
 		uint32_t stopped = word_of(&shared->stopped);
-		question *came_to = stopped ? &shared->question[stopped - 1] : NULL;
+		struct question *came_to = stopped ? &shared->question[stopped - 1] : NULL;
 		if (!came_to || asked_ns > LONGEST_IN_ALL_NS || (came_to != q && depth == DEEPEST)) {
 			shared->silent = ranks_of(q)[at];
 			return false;
@@ -184,7 +184,7 @@ void lp_posed_split_begin(void) {
 
 /* ---- who asks ---- */
 
-static void wait_for_answers(const question *q) {
+static void wait_for_answers(const struct question *q) {
 	uint32_t wanted = (uint32_t)(q - shared->question) + 1;
 	set_word(&shared->wanted, wanted);
 	while (word_of(&shared->wanted)) {
@@ -196,29 +196,29 @@ static void wait_for_answers(const question *q) {
 		lp_posed_give_up("rank %d does not come to an MPI_Comm_split that this rank takes part in", shared->silent);
 }
 
-typedef struct member {
+struct member {
 	int colour, key, place, rank;
-} member;
+};
 
 static int by_colour_and_key(const void *a, const void *b) {
-	const member *x = a, *y = b;
+	const struct member *x = a, *y = b;
 	if (x->colour != y->colour) return x->colour < y->colour ? -1 : 1;
 	if (x->key != y->key) return x->key < y->key ? -1 : 1;
 	return x->place - y->place;
 }
 
-static int gather(const question *q, member *out) {
+static int gather(const struct question *q, struct member *out) {
 	int count = 0;
 	for (int i = 0; i < q->size; i++) {
-		const said *s = &said_of(q)[i];
-		if (s->colour != LP_UNDEFINED) out[count++] = (member){s->colour, s->key, i, ranks_of(q)[i]};
+		const struct said *s = &said_of(q)[i];
+		if (s->colour != LP_UNDEFINED) out[count++] = (struct member){s->colour, s->key, i, ranks_of(q)[i]};
 	}
 	qsort(out, (size_t)count, sizeof *out, by_colour_and_key);
 	return count;
 }
 
-static lp_posed_parts *divide(const question *q, int *own) {
-	member *all = calloc((size_t)q->size + 1, sizeof *all);
+static lp_posed_parts *divide(const struct question *q, int *own) {
+	struct member *all = calloc((size_t)q->size + 1, sizeof *all);
 	lp_posed_parts *parts = calloc(1, sizeof *parts);
 	uint64_t *id = calloc((size_t)q->size + 1, sizeof *id);
 	if (!all || !parts || !id) lp_posed_give_up("there is no memory");
@@ -239,7 +239,7 @@ static lp_posed_parts *divide(const question *q, int *own) {
 lp_posed_parts *lp_posed_split(const lp_posed_comm *parent, uint64_t division, int colour, int key, int *own) {
 	for (uint32_t no = 0; !__atomic_compare_exchange_n(&asking, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); no = 0)
 		sched_yield();
-	question *q = question_of(parent, division);
+	struct question *q = question_of(parent, division);
 	bool open = q->unknown;
 	say(q, parent->rank, colour, key);
 	if (asked && open) {

@@ -16,7 +16,7 @@ enum { MEMCPY = 1, MEMSET = 2, KERNEL = 10, EXTERNAL = 39, CUSTOM = 3, END_OF_RE
 enum { BUFFER = 1 << 20, CORRELATIONS = 1 << 16, NAMES = 1 << 12, FLUSH_NS = 200000000, NAME = 200 };
 
 /* Records as far as they are looked at; `kind` is first in all. */
-typedef struct kernel_record {
+struct kernel_record {
 	uint32_t kind, caches, partitions[2];
 	uint64_t start, end, completed;
 	uint32_t device, context, stream;
@@ -24,24 +24,24 @@ typedef struct kernel_record {
 	uint32_t local[2], correlation;
 	int64_t grid_id;
 	const char *name;
-} kernel_record;
-_Static_assert(offsetof(kernel_record, start) == 16 && offsetof(kernel_record, stream) == 48 &&
-               offsetof(kernel_record, correlation) == 92 && offsetof(kernel_record, name) == 104, "as CUPTI has it");
+};
+_Static_assert(offsetof(struct kernel_record, start) == 16 && offsetof(struct kernel_record, stream) == 48 &&
+               offsetof(struct kernel_record, correlation) == 92 && offsetof(struct kernel_record, name) == 104, "as CUPTI has it");
 
-typedef struct memory_record { /* copies and fills */
+struct memory_record { /* copies and fills */
 	uint32_t kind;
 	uint8_t direction, from, to, flags;
 	uint64_t bytes, start, end;
 	uint32_t device, context, stream, correlation;
-} memory_record;
-_Static_assert(offsetof(memory_record, start) == 16 && offsetof(memory_record, stream) == 40 &&
-               offsetof(memory_record, correlation) == 44, "as CUPTI has it");
+};
+_Static_assert(offsetof(struct memory_record, start) == 16 && offsetof(struct memory_record, stream) == 40 &&
+               offsetof(struct memory_record, correlation) == 44, "as CUPTI has it");
 
-typedef struct external_record {
+struct external_record {
 	uint32_t kind, external_kind;
 	uint64_t external;
 	uint32_t correlation, unused;
-} external_record;
+};
 
 static struct {
 	int (*subscribe)(void **, void *, void *), (*unsubscribe)(void *);
@@ -130,15 +130,15 @@ static void tell(lk_device_what what, uint32_t correlation, uint64_t start, uint
 
 static void take_record(const uint32_t *record) {
 	if (*record == EXTERNAL) {
-		const external_record *r = (const external_record *)(const void *)record;
+		const struct external_record *r = (const struct external_record *)(const void *)record;
 		serials[r->correlation % CORRELATIONS].correlation = r->correlation;
 		serials[r->correlation % CORRELATIONS].serial = r->external;
 	} else if (*record == KERNEL) {
-		const kernel_record *r = (const kernel_record *)(const void *)record;
+		const struct kernel_record *r = (const struct kernel_record *)(const void *)record;
 		bool comm = r->name && strncmp(r->name, "nccl", 4) == 0;
 		tell(comm ? LK_DEVICE_COMM : LK_DEVICE_KERNEL, r->correlation, r->start, r->end, r->stream, 0, 0, name_number(r->name));
 	} else if (*record == MEMCPY || *record == MEMSET) {
-		const memory_record *r = (const memory_record *)(const void *)record;
+		const struct memory_record *r = (const struct memory_record *)(const void *)record;
 		bool copy = *record == MEMCPY;
 		tell(copy ? LK_DEVICE_COPY : LK_DEVICE_SET, r->correlation, r->start, r->end, r->stream, r->bytes, copy ? r->direction : 0, 0);
 	}

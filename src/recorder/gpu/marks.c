@@ -20,14 +20,14 @@ enum { EVENTS = 4096, PENDING = 1024, LONGEST_BATCH = 256, NON_BLOCKING = 1, PAT
        RELATE_TRIES = 8, QUICK_NS = 50000 };
 
 /* A piece of work that is on its way. */
-typedef struct piece {
+struct piece {
 	void *begin, *end;       /* events */
 	int64_t given_ns;        /* when the second one was asked for */
 	uint64_t serial;
 	int64_t bytes;
 	uint32_t stream, count;
 	uint8_t what;
-} piece;
+};
 
 static struct {
 	uint32_t busy, pid;
@@ -39,7 +39,7 @@ static struct {
 	int64_t base_ns;
 	void *pool[EVENTS];
 	uint32_t pooled, made;
-	piece pending[PENDING];
+	struct piece pending[PENDING];
 	uint32_t head, tail;
 } marks;
 
@@ -138,7 +138,7 @@ static void *mark(void *stream) {
 }
 
 /* Marks the end of a piece of work. */
-static void push(piece p, void *stream) {
+static void push(struct piece p, void *stream) {
 	p.given_ns = lp_now();
 	p.end = mark(stream);
 	if (p.begin && p.end && marks.tail - marks.head < PENDING) {
@@ -154,7 +154,7 @@ static void push(piece p, void *stream) {
 static void cut(lp_stream *s, void *handle) {
 	if (!s->open) return;
 	s->open = false;
-	push((piece){.begin = s->begin, .serial = s->serial, .stream = s->number, .count = s->count, .what = LK_DEVICE_KERNEL},
+	push((struct piece){.begin = s->begin, .serial = s->serial, .stream = s->number, .count = s->count, .what = LK_DEVICE_KERNEL},
 	     handle);
 }
 
@@ -187,7 +187,7 @@ void lp_marks_end(lp_stream *s, void *handle, void *begin, lk_device_what what, 
 	int tries = PATIENCE; /* the begin should not be lost; nobody stays here long */
 	while (__atomic_exchange_n(&marks.busy, 1, __ATOMIC_ACQUIRE))
 		if (tries-- == 0) return;
-	push((piece){.begin = begin, .serial = serial, .bytes = bytes, .stream = s->number, .count = 1, .what = (uint8_t)what},
+	push((struct piece){.begin = begin, .serial = serial, .bytes = bytes, .stream = s->number, .count = 1, .what = (uint8_t)what},
 	     handle);
 	bool many = marks.tail - marks.head >= MANY; /* the program may not wait by calls that are seen */
 	leave();
@@ -203,7 +203,7 @@ static bool is_done(void *event) {
 	return answer == 0;
 }
 
-static void tell(const piece *p) {
+static void tell(const struct piece *p) {
 	int64_t start = time_of(p->begin), end = time_of(p->end), moved;
 	lk_record_entry *record = start >= 0 && end >= start ? lp_next() : NULL;
 	if (!record) return;
@@ -219,7 +219,7 @@ static void tell(const piece *p) {
 void lp_marks_harvest(void) {
 	if (!enter()) return;
 	for (; marks.head != marks.tail; marks.head++) {
-		piece *p = &marks.pending[marks.head % PENDING];
+		struct piece *p = &marks.pending[marks.head % PENDING];
 		if (!is_done(p->end)) break;
 		tell(p);
 		give_back(p->begin);

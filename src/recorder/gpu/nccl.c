@@ -59,25 +59,25 @@ static uint32_t group_count;
 static bool world_from_nccl;
 
 /* A communicator that a call is about to make. */
-typedef struct making {
+struct making {
 	void **out;
 	uint64_t hash;
 	int32_t ranks, rank;
-} making;
+};
 
 /* Of each thread: what waits for the end of a group. */
-typedef struct queue {
+struct queue {
 	uint32_t count, made;
 	struct {
 		lk_record_entry record;
 		void *stream;
 	} call[QUEUED];
-	making making[MAKING];
-} queue;
+	struct making making[MAKING];
+};
 static __thread int depth __attribute__((tls_model("initial-exec")));
-static __thread queue *queued __attribute__((tls_model("initial-exec")));
+static __thread struct queue *queued __attribute__((tls_model("initial-exec")));
 
-static queue *own_queue(void) {
+static struct queue *own_queue(void) {
 	if (queued) return queued;
 	void *room = mmap(NULL, sizeof *queued, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return queued = room == MAP_FAILED ? NULL : room;
@@ -107,7 +107,7 @@ static lp_nccl_group *find_group(const void *comm) {
 	return NULL;
 }
 
-static lp_nccl_group *add_group(void *comm, const making *m) {
+static lp_nccl_group *add_group(void *comm, const struct making *m) {
 	for (uint32_t i = 0; i < GROUPS; i++) {
 		uint32_t free = FREE_PLACE;
 		lp_nccl_group *g = &groups[i];
@@ -185,7 +185,7 @@ static void tell_group(lp_nccl_group *g, void *comm) {
 static lp_nccl_group *group_of(void *comm) {
 	lp_nccl_group *g = comm ? find_group(comm) : NULL;
 	/* made before recording began */
-	if (!g && comm) g = add_group(comm, &(making){.hash = hash_of(&comm, sizeof comm), .ranks = -1, .rank = -1});
+	if (!g && comm) g = add_group(comm, &(struct making){.hash = hash_of(&comm, sizeof comm), .ranks = -1, .rank = -1});
 	if (g) tell_group(g, comm);
 	return g;
 }
@@ -245,7 +245,7 @@ void lp_nccl_end(lp_nccl_call *call) {
 	uint32_t name = lp_name(call->number, call->epoch, call->name);
 	fill(call, &record, name, lp_now());
 	if (depth == 0) lp_cupti_pop();
-	queue *q = depth ? own_queue() : NULL;
+	struct queue *q = depth ? own_queue() : NULL;
 	if (call->begin)
 		lp_marks_end(call->on_stream, call->stream, call->begin, LK_DEVICE_COMM, call->serial, call->bytes);
 	if (call->result == 0 && !depth) publish(&record);
@@ -263,7 +263,7 @@ void lp_nccl_end(lp_nccl_call *call) {
 enum { MOST_STREAMS = 16 };
 
 /* The streams of a group's calls: one piece of work each. */
-typedef struct together {
+struct together {
 	int count;
 	struct {
 		lp_stream *stream;
@@ -273,9 +273,9 @@ typedef struct together {
 	} at[MOST_STREAMS];
 	int64_t start;
 	bool on;
-} together;
+};
 
-static int place_of(together *t, void *handle) {
+static int place_of(struct together *t, void *handle) {
 	int i = 0;
 	lp_stream *stream = lp_gpu_stream(handle);
 	while (i < t->count && t->at[i].stream != stream) i++;
@@ -289,8 +289,8 @@ static int place_of(together *t, void *handle) {
 	return i;
 }
 
-static void begin_together(together *t) {
-	*t = (together){.on = depth == 1 && queued && (queued->count || queued->made) && lp_enter()};
+static void begin_together(struct together *t) {
+	*t = (struct together){.on = depth == 1 && queued && (queued->count || queued->made) && lp_enter()};
 	for (uint32_t i = 0; t->on && i < queued->count; i++) {
 		int at = place_of(t, queued->call[i].stream);
 		if (at < 0) continue;
@@ -301,11 +301,11 @@ static void begin_together(together *t) {
 	if (t->on) lp_cupti_push(t->count ? t->at[0].serial : 0);
 }
 
-static void made(making *m) {
+static void made(struct making *m) {
 	if (*m->out && !find_group(*m->out)) add_group(*m->out, m);
 }
 
-static void end_together(together *t, int result) {
+static void end_together(struct together *t, int result) {
 	if (!t->on) return;
 	lp_cupti_pop();
 	for (int i = 0; i < t->count; i++)
@@ -326,7 +326,7 @@ static void tell_call(uint32_t *number, uint32_t *epoch, const char *name, const
 
 static int group_end(int (*real)(void), const char *name) {
 	static uint32_t number, epoch;
-	together t;
+	struct together t;
 	begin_together(&t);
 	int result = real ? real() : LP_NCCL_ABSENT;
 	if (t.on) tell_call(&number, &epoch, name, NULL, t.start);
@@ -365,22 +365,22 @@ BOTH(SIMULATES, GroupSimulateEnd, 0)
 /* ---- making communicators ---- */
 
 /* What NCCL reads and asks of the runtime while it begins is its own affair. */
-typedef struct beginning {
+struct beginning {
 	bool was;
 	int64_t start;
-} beginning;
+};
 
-static beginning begin_making(void) {
+static struct beginning begin_making(void) {
 	lp_arm();
-	beginning b = {lp_thread.busy, lp_state.on ? lp_now() : 0};
+	struct beginning b = {lp_thread.busy, lp_state.on ? lp_now() : 0};
 	lp_thread.busy = true;
 	return b;
 }
 
-static void end_making(beginning b, making m, int result, uint32_t *number, uint32_t *epoch, const char *name) {
+static void end_making(struct beginning b, struct making m, int result, uint32_t *number, uint32_t *epoch, const char *name) {
 	lp_thread.busy = b.was;
 	if ((result != 0 && result != IN_PROGRESS) || by_plugin() || !lp_enter()) return;
-	queue *q = depth ? own_queue() : NULL;
+	struct queue *q = depth ? own_queue() : NULL;
 	if (q && q->made < MAKING) q->making[q->made++] = m;
 	else if (!depth) made(&m);
 	lp_nccl_group *group = !depth && *m.out ? find_group(*m.out) : NULL;
@@ -400,8 +400,8 @@ static int posed(void **out, void *made_one) {
 	LP_EXPORT int name parameters {                                          \
 		static uint32_t number, epoch;                                       \
 		LP_NCCL_REAL(name)                                                   \
-		beginning b = begin_making();                                        \
-		making m = __VA_ARGS__;                                              \
+		struct beginning b = begin_making();                                        \
+		struct making m = __VA_ARGS__;                                              \
 		int result = lp_nccl_poses() ? posed(out, lp_nccl_pose(m.ranks, m.rank)) : real ? real arguments : LP_NCCL_ABSENT; \
 		end_making(b, m, result, &number, &epoch, #name);                    \
 		return result;                                                       \
@@ -414,9 +414,9 @@ BOTH(MAKES, CommInitRankScalable, (void **out, int ranks, int rank, int count, l
      (out, ranks, rank, count, ids, config), {out, hash_of(ids, count > 0 ? sizeof *ids : 0), ranks, rank})
 
 /* The part of a communicator: all members of the part know the key. */
-static making part_of(void *comm, void **out, const void *key, size_t size) {
+static struct making part_of(void *comm, void **out, const void *key, size_t size) {
 	lp_nccl_group *parent = lp_state.on ? find_group(comm) : NULL;
-	making m = {out, 0, -1, -1};
+	struct making m = {out, 0, -1, -1};
 	if (!parent) return m;
 	uint32_t number = ++parent->children;
 	m.hash = mix(parent->hash, &number, sizeof number);
@@ -425,7 +425,7 @@ static making part_of(void *comm, void **out, const void *key, size_t size) {
 }
 
 /* What a posed communicator is asked; true: it was one. */
-static bool pose_split(void *comm, int color, int key, making *m, int *result) {
+static bool pose_split(void *comm, int color, int key, struct making *m, int *result) {
 	lp_nccl_posed *parent = lp_nccl_posed_find(comm), *child;
 	if (!parent) return false;
 	*m->out = NULL, *result = 0;
@@ -435,7 +435,7 @@ static bool pose_split(void *comm, int color, int key, making *m, int *result) {
 	return true;
 }
 
-static bool pose_shrink(void *comm, const int *without, int count, making *m, int *result) {
+static bool pose_shrink(void *comm, const int *without, int count, struct making *m, int *result) {
 	lp_nccl_posed *parent = lp_nccl_posed_find(comm), *child;
 	if (!parent) return false;
 	*result = posed(m->out, lp_nccl_pose_rest(parent, without, count));
@@ -448,8 +448,8 @@ static bool pose_shrink(void *comm, const int *without, int count, making *m, in
 	LP_EXPORT int name(void *comm, int color, int key, void **out, void *config) { \
 		static uint32_t number, epoch;                                       \
 		LP_NCCL_REAL(name)                                                   \
-		beginning b = begin_making();                                        \
-		making m = part_of(comm, out, &color, sizeof color);                 \
+		struct beginning b = begin_making();                                        \
+		struct making m = part_of(comm, out, &color, sizeof color);                 \
 		int result;                                                          \
 		if (!pose_split(comm, color, key, &m, &result))                      \
 			result = real ? real(comm, color, key, out, config) : LP_NCCL_ABSENT; \
@@ -463,8 +463,8 @@ BOTH(SPLITS, CommSplit, 0)
 	LP_EXPORT int name(void *comm, int *without, int count, void **out, void *config, int flags) { \
 		static uint32_t number, epoch;                                       \
 		LP_NCCL_REAL(name)                                                   \
-		beginning b = begin_making();                                        \
-		making m = part_of(comm, out, without, count > 0 ? (size_t)count * sizeof *without : 0); \
+		struct beginning b = begin_making();                                        \
+		struct making m = part_of(comm, out, without, count > 0 ? (size_t)count * sizeof *without : 0); \
 		int result;                                                          \
 		if (!pose_shrink(comm, without, count, &m, &result))                 \
 			result = real ? real(comm, without, count, out, config, flags) : LP_NCCL_ABSENT; \
@@ -479,11 +479,11 @@ BOTH(SHRINKS, CommShrink, 0)
 	LP_EXPORT int name(void **out, int count, const int *devices) {          \
 		static uint32_t number, epoch;                                       \
 		LP_NCCL_REAL(name)                                                   \
-		beginning b = begin_making();                                        \
+		struct beginning b = begin_making();                                        \
 		int result = real ? real(out, count, devices) : LP_NCCL_ABSENT;      \
 		uint64_t own[2] = {(uint64_t)lk_monotonic_ns(), (uint64_t)getpid()}, hash = hash_of(own, sizeof own); \
 		for (int i = 0; i < count && result == 0; i++)                       \
-			end_making(b, (making){out + i, hash, count, i}, result, &number, &epoch, #name); \
+			end_making(b, (struct making){out + i, hash, count, i}, result, &number, &epoch, #name); \
 		lp_thread.busy = b.was;                                              \
 		return result;                                                       \
 	}

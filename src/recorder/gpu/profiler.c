@@ -19,17 +19,17 @@
 enum { EVENTS = 1 << 13, CONTEXTS = 256, FIRST = LP_FIRST_GROUP + (1 << 18), RENEW_NS = 1000000000 };
 
 /* A communicator. */
-typedef struct context {
+struct context {
 	uint32_t taken, group;   /* number of the group; 0 not told yet */
 	uint64_t hash;
 	int ranks, rank;
 	int version;
-} context;
+};
 
-typedef struct event {
+struct event {
 	uint32_t uses;
 	uint32_t type;
-	context *of;
+	struct context *of;
 	void *parent;
 	uint64_t serial;         /* of the collective's work on the device */
 	int64_t start;
@@ -41,10 +41,10 @@ typedef struct event {
 	uint64_t timer;          /* of a channel: when it began */
 	int state;               /* of a step: what it waits for, since when */
 	int64_t since;
-} event;
+};
 
-static context contexts[CONTEXTS];
-static event events[EVENTS];
+static struct context contexts[CONTEXTS];
+static struct event events[EVENTS];
 static uint64_t used;
 /* From the device's clock to the host's: the smallest difference seen lately, for news of the device come late, never early. */
 static int64_t offset, offset_at;
@@ -52,24 +52,24 @@ static bool has_offset;
 
 /* ---- events as numbers ---- */
 
-static event *take(void **out) {
+static struct event *take(void **out) {
 	uint64_t number = __atomic_add_fetch(&used, 1, __ATOMIC_RELAXED);
-	event *e = &events[number % EVENTS];
+	struct event *e = &events[number % EVENTS];
 	memset(e, 0, sizeof *e);
 	e->uses = (uint32_t)(number / EVENTS + 1);
 	*out = (void *)(uintptr_t)((uint64_t)e->uses << 16 | (number % EVENTS));
 	return e;
 }
 
-static event *find(const void *handle) {
+static struct event *find(const void *handle) {
 	uint64_t number = (uint64_t)(uintptr_t)handle;
-	event *e = &events[number & 0xffff & (EVENTS - 1)];
+	struct event *e = &events[number & 0xffff & (EVENTS - 1)];
 	return number && e->uses == (uint32_t)(number >> 16) ? e : NULL;
 }
 
 /* ---- communicators ---- */
 
-static void name_context(context *c, uint64_t hash, int ranks, int rank) {
+static void name_context(struct context *c, uint64_t hash, int ranks, int rank) {
 	static uint32_t groups = FIRST;
 	c->hash = hash, c->ranks = ranks, c->rank = rank;
 	c->group = __atomic_add_fetch(&groups, 1, __ATOMIC_RELAXED);
@@ -85,7 +85,7 @@ static int begin(void **out, int *mask, int version, uint64_t hash, int ranks, i
 			if (__atomic_compare_exchange_n(&contexts[i].taken, &free, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 				*out = &contexts[i];
 		if (*out) {
-			context *c = *out;
+			struct context *c = *out;
 			c->version = version, c->group = 0;
 			if (version >= 4) name_context(c, hash, ranks, rank);
 			*mask = LP_NP_COLL | LP_NP_P2P | LP_NP_PROXY_OP | LP_NP_PROXY_STEP | LP_NP_KERNEL_CH;
@@ -98,7 +98,7 @@ static int begin(void **out, int *mask, int version, uint64_t hash, int ranks, i
 }
 
 static int end(void *handle) {
-	if (handle) __atomic_store_n(&((context *)handle)->taken, 0, __ATOMIC_RELEASE);
+	if (handle) __atomic_store_n(&((struct context *)handle)->taken, 0, __ATOMIC_RELEASE);
 	return 0;
 }
 
@@ -141,13 +141,13 @@ static struct function *function_of(const char *name) {
 }
 
 /* The stream of a communicator where it is not said: frameworks use one for each. */
-static uint32_t stream_of(const event *e) {
-	const event *api = find(e->parent);
+static uint32_t stream_of(const struct event *e) {
+	const struct event *api = find(e->parent);
 	lp_stream *s = lp_gpu_stream(api && api->stream ? api->stream : e->of);
 	return s ? s->number : 0;
 }
 
-static void describe(event *e, const char *func, const char *type, size_t count, int peer, int64_t sequence) {
+static void describe(struct event *e, const char *func, const char *type, size_t count, int peer, int64_t sequence) {
 	struct function *f = function_of(func);
 	int element = element_bytes(type);
 	int64_t bytes = 0, times = f->all && e->of->ranks > 0 ? e->of->ranks : 1;
@@ -180,16 +180,16 @@ static void publish(lk_record_entry filled, lk_record_kind kind) {
 	lp_publish(record, kind);
 }
 
-static void channel_begins(const event *e, int64_t now) {
-	event *whole = find(e->parent);
+static void channel_begins(const struct event *e, int64_t now) {
+	struct event *whole = find(e->parent);
 	int64_t at = note_time(e->timer, now);
 	if (!whole) return;
 	if (whole->running++ == 0 || at < whole->first) whole->first = at;
 }
 
 /* When no channel runs any more the work is told; should others come late, there are two pieces of it. */
-static void channel_ends(const event *e, uint64_t timer, int64_t now) {
-	event *whole = find(e->parent);
+static void channel_ends(const struct event *e, uint64_t timer, int64_t now) {
+	struct event *whole = find(e->parent);
 	int64_t at = note_time(timer, now), shift = timer ? offset : 0;
 	if (!whole || whole->running == 0) return;
 	if (at > whole->last) whole->last = at;
@@ -206,8 +206,8 @@ static void channel_ends(const event *e, uint64_t timer, int64_t now) {
 /* ---- network ---- */
 
 /* The time since the last state counts as that state's. */
-static void spend(event *step, int64_t now) {
-	event *op = find(step->parent);
+static void spend(struct event *step, int64_t now) {
+	struct event *op = find(step->parent);
 	int64_t spent = now - step->since;
 	step->since = now;
 	if (!op || op->type != LP_NP_PROXY_OP) return;
@@ -220,8 +220,8 @@ static void spend(event *step, int64_t now) {
 }
 
 /* Of an operation that is done for another process (PXN) the parent is an address there. */
-static void begin_network(event *e, const lp_np_proxy_op *op) {
-	event *whole = op->pid == getpid() ? find(e->parent) : NULL;
+static void begin_network(struct event *e, const lp_np_proxy_op *op) {
+	struct event *whole = op->pid == getpid() ? find(e->parent) : NULL;
 	e->record = (lk_record_entry){.object = whole ? (uint32_t)whole->serial : 0};
 	e->record.proxy.peer = op->peer, e->record.proxy.channel = op->channel, e->record.proxy.sends = op->sends != 0;
 	e->record.proxy.steps = (uint16_t)(op->steps < 0 ? 0 : op->steps > UINT16_MAX ? UINT16_MAX : op->steps);
@@ -229,19 +229,19 @@ static void begin_network(event *e, const lp_np_proxy_op *op) {
 
 /* ---- events, of every version ---- */
 
-static event *start(void *handle, void **out, uint64_t type, void *parent) {
+static struct event *start(void *handle, void **out, uint64_t type, void *parent) {
 	const uint64_t known = LP_NP_COLL | LP_NP_P2P | LP_NP_PROXY_OP | LP_NP_PROXY_STEP | LP_NP_KERNEL_CH | LP_NP_COLL_API |
 	                       LP_NP_P2P_API;
 	*out = NULL;
 	if (!handle || !(type & known) || !lp_enter()) return NULL;
-	event *e = take(out);
+	struct event *e = take(out);
 	e->type = (uint32_t)type, e->of = handle, e->parent = parent;
 	e->start = e->since = lp_now();
 	return e;
 }
 
 static int stop(void *handle) {
-	event *e = find(handle);
+	struct event *e = find(handle);
 	if (!e || !lp_enter()) return 0;
 	int64_t now = lp_now();
 	e->record.start_ns = e->start, e->record.end_ns = now;
@@ -255,11 +255,11 @@ static int stop(void *handle) {
 
 /* `bytes`: moved; `timer`: of the device. */
 static int state(void *handle, int to, size_t bytes, uint64_t timer) {
-	event *e = find(handle);
+	struct event *e = find(handle);
 	if (!e || !lp_enter()) return 0;
 	int64_t now = lp_now();
 	if (e->type == LP_NP_PROXY_STEP) {
-		event *op = find(e->parent);
+		struct event *op = find(e->parent);
 		spend(e, now);
 		/* said with the state that follows the transfer's begin (sends) or its end (receives) */
 		if (op && (to == LP_NP_SEND_WAIT || to == LP_NP_RECV_FLUSH_WAIT) && bytes < INT64_MAX / 4) op->record.bytes += (int64_t)bytes;
@@ -275,7 +275,7 @@ static int state(void *handle, int to, size_t bytes, uint64_t timer) {
 static int init_v3(void **out, int *mask) { return begin(out, mask, 3, 0, -1, -1); }
 
 static int start_v3(void *handle, void **out, lp_np_descr_v3 *d) {
-	event *e = start(handle, out, d->type, d->parent);
+	struct event *e = start(handle, out, d->type, d->parent);
 	if (!e) return 0;
 	bool coll = d->type == LP_NP_COLL;
 	if ((coll || d->type == LP_NP_P2P) && !e->of->group) name_context(e->of, coll ? d->coll.hash : d->p2p.hash, 0, d->rank);
@@ -289,7 +289,7 @@ static int start_v3(void *handle, void **out, lp_np_descr_v3 *d) {
 
 /* Bytes are told of whole operations. */
 static int state_v3(void *handle, int to, lp_np_state_v3 *with) {
-	event *e = find(handle);
+	struct event *e = find(handle);
 	if (e && with && e->type == LP_NP_PROXY_OP && (int64_t)with->proxy_op.bytes > e->record.bytes)
 		e->record.bytes = (int64_t)with->proxy_op.bytes;
 	return state(handle, to, 0, 0);
@@ -297,7 +297,7 @@ static int state_v3(void *handle, int to, lp_np_state_v3 *with) {
 
 /* ---- versions 4 to 6 ---- */
 
-static void start_common(event *e, uint64_t type, const lp_np_coll *coll, const lp_np_p2p *p2p, const lp_np_proxy_op *op,
+static void start_common(struct event *e, uint64_t type, const lp_np_coll *coll, const lp_np_p2p *p2p, const lp_np_proxy_op *op,
                          const lp_np_kernel_ch *channel) {
 	if (type == LP_NP_COLL) describe(e, coll->func, coll->type, coll->count, coll->root, (int64_t)coll->sequence);
 	if (type == LP_NP_P2P) describe(e, p2p->func, p2p->type, p2p->count, p2p->peer, -1);
@@ -312,7 +312,7 @@ static int init_v4(void **out, int *mask, const char *comm, uint64_t hash, int n
 }
 
 static int start_v4(void *handle, void **out, lp_np_descr_v4 *d) {
-	event *e = start(handle, out, d->type, d->parent);
+	struct event *e = start(handle, out, d->type, d->parent);
 	if (e) start_common(e, d->type, &d->coll, &d->p2p, &d->proxy_op, &d->kernel_ch);
 	return 0;
 }
@@ -327,7 +327,7 @@ static int init_v5(void **out, uint64_t id, int *mask, const char *comm, int nod
 }
 
 static int start_v5(void *handle, void **out, lp_np_descr_v5 *d) {
-	event *e = start(handle, out, d->type, d->parent);
+	struct event *e = start(handle, out, d->type, d->parent);
 	if (!e) return 0;
 	if (d->type == LP_NP_COLL_API) e->stream = d->coll_api.stream;
 	if (d->type == LP_NP_P2P_API) e->stream = d->p2p_api.stream;

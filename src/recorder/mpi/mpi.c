@@ -185,14 +185,14 @@ void lp_mpi_end(lp_mpi_call *call, int result, const lp_handle *request) {
 /* ---- waiting and starting ---- */
 
 /* Handles are gone after the call, so they are kept before; what does not fit is not seen, and is counted as lost. */
-typedef struct lp_waits {
+struct lp_waits {
 	uint64_t key[MOST_REQUESTS];
 	int count;
 	int64_t start;
 	bool on;
-} lp_waits;
+};
 
-static void wait_begin(lp_waits *w, const lp_handle *requests, int count, lk_comm_part part) {
+static void wait_begin(struct lp_waits *w, const lp_handle *requests, int count, lk_comm_part part) {
 	const lp_mpi_mode *mode = lp_mpi_mode_now;
 	if (part == LK_PART_START && mode && mode->start && !lp_thread.busy) mode->start(requests, count);
 	w->on = below.ready && lp_enter();
@@ -204,7 +204,7 @@ static void wait_begin(lp_waits *w, const lp_handle *requests, int count, lk_com
 	w->start = lp_now();
 }
 
-static void told_request(const lp_waits *w, int at, lk_comm_part part, int64_t end) {
+static void told_request(const struct lp_waits *w, int at, lk_comm_part part, int64_t end) {
 	lk_record_entry *record = at >= 0 && at < w->count ? lp_next() : NULL;
 	if (!record) return;
 	record->start_ns = w->start, record->end_ns = end;
@@ -214,7 +214,7 @@ static void told_request(const lp_waits *w, int at, lk_comm_part part, int64_t e
 	lp_publish(record, LK_RECORD_COMM);
 }
 
-static void delay(const lp_waits *w, const int *which, int count, lk_comm_part part) {
+static void delay(const struct lp_waits *w, const int *which, int count, lk_comm_part part) {
 	int64_t transfer = lp_now() - w->start;
 	for (int i = 0; i < count; i++) {
 		int at = which ? which[i] : i;
@@ -225,7 +225,7 @@ static void delay(const lp_waits *w, const int *which, int count, lk_comm_part p
 }
 
 /* `which` NULL: the first `count`. */
-static void wait_end(lp_waits *w, const int *which, int count, lk_comm_part part) {
+static void wait_end(struct lp_waits *w, const int *which, int count, lk_comm_part part) {
 	if (!w->on) return;
 	if (lp_state.delay_ns && part != LK_PART_FREE) delay(w, which, count, part);
 	int64_t end = lp_now();
@@ -238,14 +238,14 @@ static void wait_end(lp_waits *w, const int *which, int count, lk_comm_part part
 	int name parameters;                                                         \
 	LP_EXPORT int name parameters {                                              \
 		LP_REAL(name)                                                            \
-		lp_waits w;                                                              \
+		struct lp_waits w;                                                              \
 		wait_begin(&w, requests, length, how);                                   \
 		int result = delays(&w, length) ? late : real call;                      \
 		wait_end(&w, which, result == 0 ? done : 0, how);                        \
 		return result;                                                           \
 	}
 
-static bool delays(const lp_waits *w, int count) { return lp_state.delay_ns && w->on && count <= MOST_REQUESTS; }
+static bool delays(const struct lp_waits *w, int count) { return lp_state.delay_ns && w->on && count <= MOST_REQUESTS; }
 
 #define ALL_LATE(real, flag, all, n) (lp_delay_any_late(all, n) ? (*(flag) = 0) : (real))
 
@@ -270,7 +270,7 @@ WAITS(MPI_Startall, (int n, lp_handle *all), (n, all), all, n, NULL, n, LK_PART_
 WAITS(MPI_Request_free, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_FREE, real(request))
 
 /* Fortran's handles are numbers. */
-static void wait_begin_f(lp_waits *w, const lp_fint *requests, int count, lk_comm_part part) {
+static void wait_begin_f(struct lp_waits *w, const lp_fint *requests, int count, lk_comm_part part) {
 	lp_handle handles[MOST_REQUESTS];
 	int n = count < MOST_REQUESTS ? count : MOST_REQUESTS;
 	for (int i = 0; i < n; i++) handles[i] = lp_mpi_request_f(requests[i]);
@@ -281,7 +281,7 @@ static void wait_begin_f(lp_waits *w, const lp_fint *requests, int count, lk_com
 	void name parameters;                                                        \
 	LP_EXPORT void name parameters {                                             \
 		LP_REAL(name)                                                            \
-		lp_waits w;                                                              \
+		struct lp_waits w;                                                              \
 		wait_begin_f(&w, requests, length, how);                                 \
 		real call;                                                               \
 		wait_end(&w, NULL, *error == 0 ? (done) : 0, how);                       \
@@ -300,7 +300,7 @@ WAITS_F(mpi_startall_, (lp_fint *n, lp_fint *all, lp_fint *error), (n, all, erro
 void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error);
 LP_EXPORT void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error) {
 	LP_REAL(mpi_waitany_)
-	lp_waits w;
+	struct lp_waits w;
 	wait_begin_f(&w, all, *n, LK_PART_DONE);
 	real(n, all, index, status, error);
 	int which = *index - 1;

@@ -18,13 +18,13 @@
 enum { KINDS = 1024, PERSISTENT = 4096 };
 
 /* Of one communicator: calls of a kind so far. Filled in the same order on all members, so that it is full for all alike. */
-typedef struct counts {
+struct counts {
 	struct kind {
 		uint32_t name;       /* a hash of it, never 0 */
 		int64_t bytes;
 		uint64_t calls;
 	} kind[KINDS];
-} counts;
+};
 
 static int keyval = -1;
 
@@ -35,17 +35,17 @@ static int copy_none(lp_handle comm, int key, void *extra, void *in, void *out, 
 }
 static int drop(lp_handle comm, int key, void *value, void *extra) {
 	(void)comm, (void)key, (void)extra;
-	munmap(value, sizeof(counts));
+	munmap(value, sizeof(struct counts));
 	return 0;
 }
 
 static void begun(void) { below.comm_create_keyval(copy_none, drop, &keyval, NULL); }
 
-static counts *counts_of(lp_handle comm) {
+static struct counts *counts_of(lp_handle comm) {
 	void *value = NULL;
 	int there = 0;
 	if (below.comm_get_attr(comm, keyval, &value, &there) == 0 && there) return value;
-	value = mmap(NULL, sizeof(counts), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	value = mmap(NULL, sizeof(struct counts), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (value == MAP_FAILED) abort(); /* to decide otherwise than the others would hang the job */
 	if (below.comm_set_attr(comm, keyval, value) != 0) abort();
 	return value;
@@ -58,7 +58,7 @@ static uint32_t hash_name(const char *name) {
 }
 
 /* How often it came before; what finds no place has come never, for ever. */
-static uint64_t calls_before(counts *c, uint32_t name, int64_t bytes) {
+static uint64_t calls_before(struct counts *c, uint32_t name, int64_t bytes) {
 	uint64_t at = (uint64_t)name * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)bytes * UINT64_C(0xff51afd7ed558ccd);
 	for (uint32_t i = 0; i < KINDS; i++) {
 		struct kind *k = &c->kind[((at >> 32) + i) % KINDS];

@@ -123,17 +123,17 @@ static int base_of(int at, char out[PATH_MAX]) {
 /* ---- the walk ---- */
 
 /* Of a folder on the way: whether the scratch folder has it, has marks below it, and whether the disk's is deleted. */
-typedef struct level {
+struct level {
 	size_t length;           /* of the path up to it */
 	bool over, marked, gone;
-} level;
+};
 
-typedef struct walk {
-	level level[DEEPEST];
+struct walk {
+	struct level level[DEEPEST];
 	int depth, links;
 	char todo[2 * PATH_MAX];
 	lp_place *out;
-} walk;
+};
 
 static bool has_mark(const char *path) {
 	char mark[PATH_MAX];
@@ -141,14 +141,14 @@ static bool has_mark(const char *path) {
 }
 
 /* The next name below the present folder. */
-static int look(walk *w, level *next) {
+static int look(struct walk *w, struct level *next) {
 	lp_place *p = w->out;
-	const level *here = &w->level[w->depth];
+	const struct level *here = &w->level[w->depth];
 	struct stat info;
 	char path[PATH_MAX];
 	p->above = p->below = false;
 	p->type = 0;
-	*next = (level){.length = strlen(p->path), .gone = here->gone};
+	*next = (struct level){.length = strlen(p->path), .gone = here->gone};
 	if (here->marked && lp_guard_in("gone", p->path, path)) next->marked = exists(path);
 	if (next->marked && has_mark(p->path)) next->gone = true;
 	if (here->over && !lp_guard_in("over", p->path, path)) return ENAMETOOLONG;
@@ -162,7 +162,7 @@ static int look(walk *w, level *next) {
 }
 
 /* What a link says, put before what is left of the way. */
-static int follow_link(walk *w, bool more) {
+static int follow_link(struct walk *w, bool more) {
 	char path[PATH_MAX], text[PATH_MAX], rest[sizeof w->todo];
 	lp_place *p = w->out;
 	if (++w->links > MOST_LINKS) return ELOOP;
@@ -178,7 +178,7 @@ static int follow_link(walk *w, bool more) {
 	return 0;
 }
 
-static int leave_free(walk *w) {
+static int leave_free(struct walk *w) {
 	size_t length = strlen(w->out->path);
 	if (length + strlen(w->todo) + 2 > PATH_MAX) return ENAMETOOLONG;
 	if (*w->todo) w->out->path[length] = '/', strcpy(w->out->path + length + 1, w->todo);
@@ -187,7 +187,7 @@ static int leave_free(walk *w) {
 }
 
 /* Takes the first name of what is left; false: there is none. */
-static bool take_name(walk *w, char name[NAME_MAX + 2], bool *more) {
+static bool take_name(struct walk *w, char name[NAME_MAX + 2], bool *more) {
 	char *at = w->todo + strspn(w->todo, "/");
 	size_t length = strcspn(at, "/");
 	if (length > NAME_MAX + 1) length = NAME_MAX + 1;
@@ -199,9 +199,9 @@ static bool take_name(walk *w, char name[NAME_MAX + 2], bool *more) {
 	return length > 0;
 }
 
-static int step_down(walk *w, const char *name, bool more, bool follow) {
+static int step_down(struct walk *w, const char *name, bool more, bool follow) {
 	lp_place *p = w->out;
-	level next;
+	struct level next;
 	size_t length = strlen(p->path);
 	if (w->depth + 1 >= DEEPEST || strlen(name) > NAME_MAX || length + strlen(name) + 2 > PATH_MAX) return ENAMETOOLONG;
 	p->path[length] = '/';
@@ -217,7 +217,7 @@ static int step_down(walk *w, const char *name, bool more, bool follow) {
 	return 0;
 }
 
-static int walk_all(walk *w, bool follow) {
+static int walk_all(struct walk *w, bool follow) {
 	lp_place *p = w->out;
 	char name[NAME_MAX + 2];
 	bool more;
@@ -235,7 +235,7 @@ static int walk_all(walk *w, bool follow) {
 }
 
 /* Ways that end in ., .. or the root have not been looked at. */
-static int look_at_end(walk *w) {
+static int look_at_end(struct walk *w) {
 	lp_place *p = w->out;
 	struct stat info;
 	char path[PATH_MAX];
@@ -249,7 +249,7 @@ static int look_at_end(walk *w) {
 }
 
 int lp_guard_find(int at, const char *path, bool follow, lp_place *out) {
-	walk w = {.out = out};
+	struct walk w = {.out = out};
 	char base[PATH_MAX] = "";
 	*out = (lp_place){.free = false};
 	if (!path) return EFAULT;
@@ -258,7 +258,7 @@ int lp_guard_find(int at, const char *path, bool follow, lp_place *out) {
 	int code = path[0] == '/' ? 0 : base_of(at, base);
 	if (code) return code;
 	if (snprintf(w.todo, sizeof w.todo, "%s/%s", base, path) >= (int)sizeof w.todo) return ENAMETOOLONG;
-	w.level[0] = (level){.over = true, .marked = true};
+	w.level[0] = (struct level){.over = true, .marked = true};
 	code = walk_all(&w, follow || path[length - 1] == '/');
 	return code ? code : look_at_end(&w);
 }

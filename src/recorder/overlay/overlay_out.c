@@ -184,16 +184,16 @@ static void look_at_connection(int fd, const struct sockaddr *to, socklen_t leng
 }
 
 /* Where a socket's path lies in the scratch folder. */
-typedef struct moved_socket {
+struct moved_socket {
 	struct sockaddr_un at;
 	int folder;              /* to be closed when it has been used; -1 none */
-} moved_socket;
+};
 
 /* Paths of sockets are short; one that is not is named by its folder's descriptor. */
-static bool put_path(const char *path, moved_socket *out) {
+static bool put_path(const char *path, struct moved_socket *out) {
 	const char *name = strrchr(path, '/');
 	char folder[PATH_MAX];
-	*out = (moved_socket){.at = {.sun_family = AF_UNIX}, .folder = -1};
+	*out = (struct moved_socket){.at = {.sun_family = AF_UNIX}, .folder = -1};
 	if (strlen(path) < sizeof out->at.sun_path) return strcpy(out->at.sun_path, path), true;
 	if (!name || strlen(name) > 64) return errno = ENAMETOOLONG, false;
 	snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
@@ -204,7 +204,7 @@ static bool put_path(const char *path, moved_socket *out) {
 }
 
 /* A socket's path is made or found where the scratch folder has it. */
-static bool moved_name(const struct sockaddr *at, socklen_t length, bool makes, moved_socket *out, bool *failed) {
+static bool moved_name(const struct sockaddr *at, socklen_t length, bool makes, struct moved_socket *out, bool *failed) {
 	char name[sizeof out->at.sun_path + 1] = "", room[PATH_MAX];
 	const size_t before = offsetof(struct sockaddr_un, sun_path);
 	*failed = false;
@@ -217,7 +217,7 @@ static bool moved_name(const struct sockaddr *at, socklen_t length, bool makes, 
 	return !*failed;
 }
 
-static int done_with(moved_socket *moved, int result) {
+static int done_with(struct moved_socket *moved, int result) {
 	int code = errno;
 	if (moved->folder >= 0) syscall(SYS_close, moved->folder);
 	errno = code;
@@ -226,7 +226,7 @@ static int done_with(moved_socket *moved, int result) {
 
 LP_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t length) {
 	LP_REAL(connect)
-	moved_socket moved;
+	struct moved_socket moved;
 	bool failed = false;
 	lp_file_forget(fd);
 	if (!lp_guard_active()) return real(fd, to, length);
@@ -237,7 +237,7 @@ LP_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t length) {
 
 LP_EXPORT int bind(int fd, const struct sockaddr *at, socklen_t length) {
 	LP_REAL(bind)
-	moved_socket moved;
+	struct moved_socket moved;
 	struct sockaddr_storage elsewhere;
 	bool failed = false;
 	if (lp_rendezvous_binds(at, length, &elsewhere)) {

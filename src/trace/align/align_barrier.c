@@ -7,15 +7,15 @@
 
 enum { MOST_FOLDS = 32 };
 
-typedef struct prediction {
+struct prediction {
 	lk_aligner a;
 	double *ends, *others, *errors;
 	size_t count;
 	lk_barrier_error *out;
-} prediction;
+};
 
 /* Every rank's end from all arrivals and from the others' transfer. */
-static void predict_ends(prediction *p, uint32_t match) {
+static void predict_ends(struct prediction *p, uint32_t match) {
 	const lk_traces *t = p->a.t;
 	const lk_match *m = &t->matches.at[match];
 	size_t n = lk_aligned_ends(&p->a, m, p->ends);
@@ -40,7 +40,7 @@ static void predict_ends(prediction *p, uint32_t match) {
 	p->out->collectives++;
 }
 
-static lk_status predict_fold(prediction *p, uint32_t fold, uint32_t folds) {
+static lk_status predict_fold(struct prediction *p, uint32_t fold, uint32_t folds) {
 	const lk_traces *t = p->a.t;
 	memset(p->a.fit, 0, t->count * sizeof *p->a.fit);
 	p->a.skip = fold, p->a.folds = folds;
@@ -53,7 +53,7 @@ static lk_status predict_fold(prediction *p, uint32_t fold, uint32_t folds) {
 
 lk_status lk_traces_barrier_error(const lk_traces *t, lk_barrier_error *out, lk_error *err) {
 	*out = (lk_barrier_error){0};
-	prediction p = {.out = out};
+	struct prediction p = {.out = out};
 	lk_status status = lk_aligner_open(&p.a, t, err);
 	p.ends = malloc((t->count + 1) * sizeof *p.ends);
 	p.others = malloc((t->count + 1) * sizeof *p.others);

@@ -16,7 +16,7 @@ enum {
 static const double WEAK = 1e-3;
 
 /* One group's anchors, transposed. */
-typedef struct table {
+struct table {
 	uint32_t matches, members; /* columns: capture of the group */
 	uint32_t *row_begin;     /* [matches + 1] */
 	uint32_t *column;        /* by row: which member */
@@ -29,7 +29,7 @@ typedef struct table {
 	double *scratch;
 	bool *known;
 	lk_arena arena;
-} table;
+};
 
 bool lk_all_wait(const lk_traces *t, const lk_match *m) {
 	bool all_wait = m->kind == LK_OP_ALLREDUCE || m->kind == LK_OP_ALLGATHER || m->kind == LK_OP_REDUCESCATTER ||
@@ -39,7 +39,7 @@ bool lk_all_wait(const lk_traces *t, const lk_match *m) {
 	return all_wait && t->capture[first.capture]->kind[first.event] == LK_EVENT_KERNEL;
 }
 
-static bool room_for(table *b, size_t rows, size_t columns, size_t cells) {
+static bool room_for(struct table *b, size_t rows, size_t columns, size_t cells) {
 	b->row_begin = LK_ARRAY(&b->arena, uint32_t, rows + 1);
 	b->column = LK_ARRAY(&b->arena, uint32_t, cells);
 	b->column_begin = LK_ARRAY(&b->arena, uint32_t, columns + 2);
@@ -62,7 +62,7 @@ static bool used(const lk_aligner *a, uint32_t match, bool weak) {
 }
 
 /* Cells by row (collective), and their numbers by column (member). */
-static bool fill_table(lk_aligner *a, table *b, uint32_t begin, uint32_t end, bool weak) {
+static bool fill_table(lk_aligner *a, struct table *b, uint32_t begin, uint32_t end, bool weak) {
 	const lk_traces *t = a->t;
 	const lk_run_group *g = &t->groups.at[t->matches.at[begin].group];
 	size_t cells = t->matches.at[end - 1].end - t->matches.at[begin].begin;
@@ -90,7 +90,7 @@ static bool fill_table(lk_aligner *a, table *b, uint32_t begin, uint32_t end, bo
 }
 
 /* First guess: each collective's end from members known already; the others from it. */
-static void guess_early(table *b) {
+static void guess_early(struct table *b) {
 	for (int pass = 0; pass < 2; pass++)
 		for (uint32_t step = 0; step < b->matches; step++) {
 			uint32_t r = pass ? b->matches - 1 - step : step;
@@ -107,7 +107,7 @@ static void guess_early(table *b) {
 		}
 }
 
-static void common_ends(table *b) {
+static void common_ends(struct table *b) {
 	for (uint32_t r = 0; r < b->matches; r++) {
 		size_t n = 0;
 		for (uint32_t k = b->row_begin[r]; k < b->row_begin[r + 1]; k++)
@@ -118,7 +118,7 @@ static void common_ends(table *b) {
 	}
 }
 
-static size_t column_values(const table *b, uint32_t c, double *out) {
+static size_t column_values(const struct table *b, uint32_t c, double *out) {
 	size_t n = 0;
 	for (uint32_t k = b->column_begin[c]; k < b->column_begin[c + 1]; k++) {
 		uint32_t cell = b->cell[k];
@@ -127,7 +127,7 @@ static size_t column_values(const table *b, uint32_t c, double *out) {
 	return n;
 }
 
-static void take_turns(table *b) {
+static void take_turns(struct table *b) {
 	guess_early(b);
 	for (int turn = 0; turn < TURNS; turn++) {
 		double moved = 0;
@@ -145,7 +145,7 @@ static void take_turns(table *b) {
 }
 
 /* Slope of T - end over own time: the medians of the first and the last third. Cells of a column are by time. */
-static double column_slope(const table *b, uint32_t c, lk_clock_fit *fit) {
+static double column_slope(const struct table *b, uint32_t c, lk_clock_fit *fit) {
 	uint32_t begin = b->column_begin[c], n = b->column_begin[c + 1] - begin;
 	size_t valid = column_values(b, c, b->scratch);
 	if (valid != n || n < FEWEST_FOR_DRIFT) return 0;
@@ -166,7 +166,7 @@ static double column_slope(const table *b, uint32_t c, lk_clock_fit *fit) {
 }
 
 /* Standard error of e, by the median deviation; of few values, of which medians say little, by the mean one. */
-static double column_doubt(const table *b, uint32_t c) {
+static double column_doubt(const struct table *b, uint32_t c) {
 	size_t n = column_values(b, c, b->scratch);
 	double sum = 0;
 	for (size_t k = 0; k < n; k++) {
@@ -177,7 +177,7 @@ static double column_doubt(const table *b, uint32_t c) {
 	return 1.2533 * deviation / sqrt((double)n);
 }
 
-static lk_status tie_member(lk_aligner *a, table *b, uint32_t group, uint32_t c, bool weak) {
+static lk_status tie_member(lk_aligner *a, struct table *b, uint32_t group, uint32_t c, bool weak) {
 	uint32_t capture = a->t->groups.at[group].captures[c], n = 0;
 	double first = INFINITY, last = -INFINITY;
 	for (uint32_t k = b->column_begin[c]; k < b->column_begin[c + 1]; k++) {
@@ -200,7 +200,7 @@ static lk_status tie_member(lk_aligner *a, table *b, uint32_t group, uint32_t c,
 lk_status lk_tie_group(lk_aligner *a, uint32_t begin, uint32_t end) {
 	bool weak = true;
 	for (uint32_t m = begin; m < end && weak; m++) weak = !used(a, m, false);
-	table b = {0};
+	struct table b = {0};
 	lk_status status = fill_table(a, &b, begin, end, weak) ? LK_OK : lk_oom(a->err);
 	if (status == LK_OK && b.matches) {
 		take_turns(&b);

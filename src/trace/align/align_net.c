@@ -11,7 +11,7 @@ enum { SWEEPS = 60 };
 static const double SETTLED = 1e-4;
 
 /* Ties by capture: numbers of ties, so that a walk can go from ranks to groups and back. */
-typedef struct net {
+struct net {
 	uint32_t *group_begin;   /* [groups + 1] in ties */
 	uint32_t *capture_begin, *of_capture;
 	bool *group_done, *capture_done;
@@ -20,9 +20,9 @@ typedef struct net {
 	double *sum, *weight;    /* [captures] */
 	double *away, *sorted;   /* [ties] */
 	lk_arena arena;
-} net;
+};
 
-static bool room_for(net *n, size_t groups, size_t captures, size_t ties) {
+static bool room_for(struct net *n, size_t groups, size_t captures, size_t ties) {
 	n->group_begin = LK_ARRAY(&n->arena, uint32_t, groups + 2);
 	n->capture_begin = LK_ARRAY(&n->arena, uint32_t, captures + 2);
 	n->of_capture = LK_ARRAY(&n->arena, uint32_t, ties);
@@ -38,7 +38,7 @@ static bool room_for(net *n, size_t groups, size_t captures, size_t ties) {
 	       n->constant && n->sum && n->weight && n->away && n->sorted;
 }
 
-static bool make_net(const lk_aligner *a, net *n) {
+static bool make_net(const lk_aligner *a, struct net *n) {
 	size_t groups = a->t->groups.count, captures = a->t->count, ties = a->ties.count;
 	if (!room_for(n, groups, captures, ties)) return false;
 	for (size_t i = 0; i < ties; i++) {
@@ -52,7 +52,7 @@ static bool make_net(const lk_aligner *a, net *n) {
 }
 
 /* Breadth first from `root`: every rank gets a value by one path of groups. */
-static void walk_net(lk_aligner *a, net *n, uint32_t root, double *value) {
+static void walk_net(lk_aligner *a, struct net *n, uint32_t root, double *value) {
 	size_t head = 0, tail = 0;
 	n->queue[tail++] = root;
 	n->capture_done[root] = true;
@@ -81,7 +81,7 @@ static double tie_weight(const lk_tie *t, double away, double scale) {
 }
 
 /* Groups' constants from ranks, ranks from groups; the largest change of a rank. */
-static double sweep(const lk_aligner *a, net *n, double *value, double scale) {
+static double sweep(const lk_aligner *a, struct net *n, double *value, double scale) {
 	for (size_t g = 0; g < a->t->groups.count; g++) {
 		double sum = 0, weight = 0;
 		for (uint32_t i = n->group_begin[g]; i < n->group_begin[g + 1]; i++) {
@@ -108,7 +108,7 @@ static double sweep(const lk_aligner *a, net *n, double *value, double scale) {
 	return moved;
 }
 
-static double measure_away(const lk_aligner *a, net *n, const double *value) {
+static double measure_away(const lk_aligner *a, struct net *n, const double *value) {
 	for (size_t i = 0; i < a->ties.count; i++) {
 		const lk_tie *t = &a->ties.at[i];
 		n->away[i] = fabs(value[t->capture] - n->constant[t->group] - t->shift);
@@ -118,7 +118,7 @@ static double measure_away(const lk_aligner *a, net *n, const double *value) {
 }
 
 lk_status lk_join_ties(lk_aligner *a, double *value, double usual) {
-	net n = {0};
+	struct net n = {0};
 	if (!make_net(a, &n)) return lk_arena_free(&n.arena), lk_oom(a->err);
 	for (uint32_t c = 0; c < a->t->count; c++) value[c] = 0;
 	for (uint32_t c = 0; c < a->t->count; c++)

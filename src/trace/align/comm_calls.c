@@ -12,7 +12,7 @@
 
 enum { MOST_ENCLOSING = 16, HOST_CALL = 64 };
 
-typedef struct finder {
+struct finder {
 	lk_traces *t;
 	lk_run_calls *calls;
 	lk_intern *groups;   /* text that tells groups apart; id - 1 is the group */
@@ -29,7 +29,7 @@ typedef struct finder {
 		uint8_t direction;
 	} last; /* asked for; group LK_NONE: nothing */
 	lk_error *err;
-} finder;
+};
 
 /* ---- which events ---- */
 
@@ -40,7 +40,7 @@ static bool host_call(const char *name, unsigned *kind) {
 	return true;
 }
 
-static lk_status learn_names(finder *f) {
+static lk_status learn_names(struct finder *f) {
 	uint32_t n = lk_intern_count(f->c->names);
 	free(f->name_kind);
 	f->name_kind = calloc((size_t)n + 1, 1);
@@ -55,7 +55,7 @@ static lk_status learn_names(finder *f) {
 	return LK_OK;
 }
 
-static bool is_call(const finder *f, uint32_t event) {
+static bool is_call(const struct finder *f, uint32_t event) {
 	uint8_t kind = f->name_kind[f->c->name[event]];
 	if (f->c->kind[event] == LK_EVENT_KERNEL) return kind > 0 && kind < HOST_CALL;
 	return (f->c->kind[event] == LK_EVENT_NOTE || f->c->kind[event] == LK_EVENT_OP) && kind > HOST_CALL;
@@ -63,11 +63,11 @@ static bool is_call(const finder *f, uint32_t event) {
 
 /* ---- what is said about one ---- */
 
-typedef struct said {
+struct said {
 	lk_comm_note note;
 	unsigned kind;
 	int64_t bytes;
-} said;
+};
 
 /* Bytes of one tensor, "[[6144,4]]" of "[float]"; -1 for several or an unknown type. */
 static int64_t tensor_bytes(const char *shape, const char *types) {
@@ -87,7 +87,7 @@ static int64_t tensor_bytes(const char *shape, const char *types) {
 	return strcmp(at, "]]") == 0 && bytes > 0 && bytes < 9e18 ? (int64_t)bytes : -1;
 }
 
-static void take_note(said *s, const lk_comm_note *note) {
+static void take_note(struct said *s, const lk_comm_note *note) {
 	if (s->note.group == 0 && s->note.ranks == 0) {
 		lk_comm_note had = s->note;
 		s->note = *note;
@@ -102,7 +102,7 @@ static void take_note(said *s, const lk_comm_note *note) {
 }
 
 /* The annotation of an older trace: input alone, so an all-gather's message stays unknown. */
-static void take_annotation(said *s, const lk_capture *c, uint32_t event) {
+static void take_annotation(struct said *s, const lk_capture *c, uint32_t event) {
 	unsigned kind = lk_comm_kind(lk_capture_text(c, c->name[event]) + 5);
 	if (s->kind == LK_OP_COUNT) s->kind = kind;
 	if (s->bytes < 0 && kind != LK_OP_ALLGATHER)
@@ -110,9 +110,9 @@ static void take_annotation(said *s, const lk_capture *c, uint32_t event) {
 }
 
 /* From the event itself, then from what encloses it or its launch. */
-static said ask(const finder *f, uint32_t event) {
+static struct said ask(const struct finder *f, uint32_t event) {
 	const lk_capture *c = f->c;
-	said s = {.note = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1},
+	struct said s = {.note = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1},
 			  .kind = LK_OP_COUNT,
 			  .bytes = -1};
 	bool device = c->kind[event] == LK_EVENT_KERNEL;
@@ -155,7 +155,7 @@ static int32_t list_size(const char *ranks) {
 	return n;
 }
 
-static lk_status group_of_key(finder *f, const char *key, const char *name, const char *ranks, int32_t size, bool told,
+static lk_status group_of_key(struct finder *f, const char *key, const char *name, const char *ranks, int32_t size, bool told,
                               uint32_t *out) {
 	lk_traces *t = f->t;
 	uint32_t id = lk_intern_id(f->groups, key);
@@ -171,22 +171,22 @@ static lk_status group_of_key(finder *f, const char *key, const char *name, cons
 	return g->name && g->ranks ? LK_OK : lk_oom(f->err);
 }
 
-static bool message(const said *s) {
+static bool message(const struct said *s) {
 	return s->kind == LK_OP_SEND || s->kind == LK_OP_RECV;
 }
 
-static int32_t told_size(const finder *f, const said *s) {
+static int32_t told_size(const struct finder *f, const struct said *s) {
 	return s->note.group_size > 0 ? s->note.group_size : list_size(ranks_of(f->c, &s->note));
 }
 
 /* Whom a message goes to or comes from must be said, unless there are but two. */
-static bool can_be_matched(const finder *f, const said *s) {
+static bool can_be_matched(const struct finder *f, const struct said *s) {
 	bool told = s->note.group || s->note.ranks;
 	return !message(s) || (told && (s->note.peer >= 0 || told_size(f, s) == 2));
 }
 
 /* Messages between two ranks are a group of their own: "0 (2 to 3)". */
-static char *channel(const finder *f, const said *s, lk_arena *arena, const char **ranks) {
+static char *channel(const struct finder *f, const struct said *s, lk_arena *arena, const char **ranks) {
 	int32_t mine = f->c->rank, peer = s->note.peer;
 	if (!message(s)) return lk_arena_strdup(arena, "");
 	if (peer < 0) return lk_arena_strdup(arena, " (send and receive)");
@@ -195,7 +195,7 @@ static char *channel(const finder *f, const said *s, lk_arena *arena, const char
 	return *ranks ? lk_arena_printf(arena, " (%d to %d)", send ? mine : peer, send ? peer : mine) : NULL;
 }
 
-static lk_status new_told_group(finder *f, const said *s, uint32_t *out) {
+static lk_status new_told_group(struct finder *f, const struct said *s, uint32_t *out) {
 	const lk_capture *c = f->c;
 	const char *name = lk_capture_text(c, s->note.group), *text = lk_capture_text(c, s->note.group_text);
 	const char *ranks = ranks_of(c, &s->note);
@@ -211,7 +211,7 @@ static lk_status new_told_group(finder *f, const said *s, uint32_t *out) {
 }
 
 /* Calls of one group mostly come in a row. */
-static lk_status told_group(finder *f, const said *s, uint32_t *out) {
+static lk_status told_group(struct finder *f, const struct said *s, uint32_t *out) {
 	const lk_comm_note *note = &s->note;
 	uint8_t direction = s->kind == LK_OP_SEND ? 1 : s->kind == LK_OP_RECV ? 2 : 0;
 	if (f->last.group == LK_NONE || f->last.name != note->group || f->last.ranks != note->ranks ||
@@ -230,7 +230,7 @@ static int ascending(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-static lk_status stream_group(finder *f, uint32_t event, uint32_t *out) {
+static lk_status stream_group(struct finder *f, uint32_t event, uint32_t *out) {
 	const lk_lane *lane = &f->c->lanes.at[f->c->lane[event]];
 	char name[64], key[80];
 	if (!lane->stream) {
@@ -246,7 +246,7 @@ static lk_status stream_group(finder *f, uint32_t event, uint32_t *out) {
 
 /* ---- one capture ---- */
 
-static lk_status find_streams(finder *f) {
+static lk_status find_streams(struct finder *f) {
 	const lk_capture *c = f->c;
 	f->streams.count = 0;
 	f->launched = true;
@@ -267,7 +267,7 @@ static lk_status find_streams(finder *f) {
 	return LK_OK;
 }
 
-static lk_status begin_capture(finder *f, uint32_t capture) {
+static lk_status begin_capture(struct finder *f, uint32_t capture) {
 	f->capture = capture;
 	f->c = f->t->capture[capture];
 	f->last.group = LK_NONE;
@@ -283,14 +283,14 @@ static int by_group(const void *a, const void *b) {
 	return x->event < y->event ? -1 : x->event > y->event;
 }
 
-static lk_status find_calls(finder *f) {
+static lk_status find_calls(struct finder *f) {
 	const lk_capture *c = f->c;
 	lk_comm_calls *list = &f->calls->of[f->capture];
 	int64_t base = lk_clock_base(f->t, f->capture);
 	uint32_t loose = 0;
 	for (uint32_t i = 0; i < c->count; i++) {
 		if (!is_call(f, i)) continue;
-		said s = ask(f, i);
+		struct said s = ask(f, i);
 		uint32_t group;
 		if (!can_be_matched(f, &s)) {
 			loose++;
@@ -311,7 +311,7 @@ static lk_status find_calls(finder *f) {
 }
 
 /* Stream numbers are those of the driver. They agree between equal processes; where they do not, their order may. */
-static lk_status compare_streams(finder *f) {
+static lk_status compare_streams(struct finder *f) {
 	LK_VEC(int64_t) first = {0};
 	bool equal = true, as_many = true, any = false;
 	lk_status status = LK_OK;
@@ -334,7 +334,7 @@ static lk_status compare_streams(finder *f) {
 }
 
 lk_status lk_calls_find(lk_traces *t, lk_run_calls *calls, lk_error *err) {
-	finder f = {.t = t, .calls = calls, .groups = lk_intern_new(), .err = err};
+	struct finder f = {.t = t, .calls = calls, .groups = lk_intern_new(), .err = err};
 	calls->of = calloc((size_t)t->count + 1, sizeof *calls->of);
 	lk_status status = f.groups && calls->of ? compare_streams(&f) : lk_oom(err);
 	for (uint32_t k = 0; k < t->count && status == LK_OK; k++) {

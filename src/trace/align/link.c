@@ -10,24 +10,24 @@
 enum { MOST_LANES = 512 }; /* CPU threads that are matched; further ones stay alone */
 
 /* A work or an event that looks for its partner. */
-typedef struct seeker {
+struct seeker {
 	uint32_t name;           /* as the capture's names are numbered */
 	uint32_t thread;         /* index of the thread or lane */
 	uint32_t place;          /* order on it */
 	uint32_t self;           /* work or event */
-} seeker;
+};
 
-typedef struct linker {
+struct linker {
 	const lk_works *w;
 	const lk_capture *c;
 	lk_link *out;
-	LK_VEC(seeker) works, events;
+	LK_VEC(struct seeker) works, events;
 	LK_VEC(int64_t) threads; /* of the works */
 	uint32_t lanes;
 	uint8_t *taken;          /* [c->count] the event has its work */
 	uint32_t *lane_of;       /* [threads] LK_NONE */
 	uint32_t *shared;        /* [threads * lanes] how many works could find a partner */
-} linker;
+};
 
 static bool seeks(const lk_capture *c, uint32_t event) {
 	return c->kind[event] == LK_EVENT_OP || c->kind[event] == LK_EVENT_NOTE;
@@ -51,16 +51,16 @@ static uint32_t find_record(const lk_capture *c, const uint32_t *sorted, uint32_
 	return low < count && c->record[sorted[low]] == record ? sorted[low] : LK_NONE;
 }
 
-static bool same_name(const linker *l, uint32_t work, uint32_t event) {
+static bool same_name(const struct linker *l, uint32_t work, uint32_t event) {
 	return strcmp(lk_works_text(l->w, l->w->name[work]), lk_capture_text(l->c, l->c->name[event])) == 0;
 }
 
-static void join(linker *l, uint32_t work, uint32_t event) {
+static void join(struct linker *l, uint32_t work, uint32_t event) {
 	l->out->event[work] = event;
 	l->taken[event] = 1;
 }
 
-static bool join_records(linker *l) {
+static bool join_records(struct linker *l) {
 	const lk_capture *c = l->c;
 	uint32_t *sorted = malloc((c->count + 1) * sizeof *sorted), count = 0;
 	if (!sorted) return false;
@@ -79,7 +79,7 @@ static bool join_records(linker *l) {
 
 /* ---- by order ---- */
 
-static uint32_t thread_index(linker *l, int64_t thread) {
+static uint32_t thread_index(struct linker *l, int64_t thread) {
 	for (size_t t = l->threads.count; t-- > 0;)
 		if (l->threads.at[t] == thread) return (uint32_t)t;
 	if (l->threads.count == MOST_LANES || !lk_push(&l->threads)) return LK_NONE;
@@ -87,7 +87,7 @@ static uint32_t thread_index(linker *l, int64_t thread) {
 	return (uint32_t)l->threads.count - 1;
 }
 
-static bool list_works(linker *l) {
+static bool list_works(struct linker *l) {
 	for (uint32_t i = 0; i < l->w->count; i++) {
 		if (l->out->event[i] != LK_NONE || l->w->kind[i] == LK_NODE_ROOT) continue;
 		uint32_t name = lk_intern_find(l->c->names, lk_works_text(l->w, l->w->name[i]));
@@ -95,12 +95,12 @@ static bool list_works(linker *l) {
 		if (thread == LK_NONE) continue;
 		if (!lk_push(&l->works)) return false;
 		*lk_last(&l->works) =
-			(seeker){name, thread, (uint32_t)l->works.count, i}; /* works are in order of their begin */
+			(struct seeker){name, thread, (uint32_t)l->works.count, i}; /* works are in order of their begin */
 	}
 	return true;
 }
 
-static bool list_events(linker *l) {
+static bool list_events(struct linker *l) {
 	const lk_capture *c = l->c;
 	for (size_t lane = 0; lane < c->lanes.count; lane++) {
 		bool seen = false;
@@ -108,7 +108,7 @@ static bool list_events(linker *l) {
 			uint32_t event = c->order[at];
 			if (!seeks(c, event) || l->taken[event]) continue;
 			if (!lk_push(&l->events)) return false;
-			*lk_last(&l->events) = (seeker){c->name[event], l->lanes, at, event};
+			*lk_last(&l->events) = (struct seeker){c->name[event], l->lanes, at, event};
 			seen = true;
 		}
 		l->lanes += seen;
@@ -117,21 +117,21 @@ static bool list_events(linker *l) {
 }
 
 static int by_name(const void *a, const void *b) {
-	const seeker *x = a, *y = b;
+	const struct seeker *x = a, *y = b;
 	if (x->name != y->name) return x->name < y->name ? -1 : 1;
 	if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
 /* How many of the list from `at` on have the name and thread of the first. */
-static size_t run_of(const seeker *list, size_t count, size_t at) {
+static size_t run_of(const struct seeker *list, size_t count, size_t at) {
 	size_t end = at;
 	while (end < count && list[end].name == list[at].name && list[end].thread == list[at].thread) end++;
 	return end - at;
 }
 
-static size_t first_of(const linker *l, uint32_t name, uint32_t thread) {
-	seeker key = {name, thread, 0, 0};
+static size_t first_of(const struct linker *l, uint32_t name, uint32_t thread) {
+	struct seeker key = {name, thread, 0, 0};
 	size_t low = 0, high = l->events.count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -142,9 +142,9 @@ static size_t first_of(const linker *l, uint32_t name, uint32_t thread) {
 }
 
 /* shared[t][lane] = sum over names of how many both have */
-static void count_shared(linker *l) {
+static void count_shared(struct linker *l) {
 	for (size_t at = 0, run; at < l->works.count; at += run) {
-		const seeker *s = &l->works.at[at];
+		const struct seeker *s = &l->works.at[at];
 		run = run_of(l->works.at, l->works.count, at);
 		for (size_t e = first_of(l, s->name, 0), there; e < l->events.count && l->events.at[e].name == s->name;
 			 e += there) {
@@ -155,7 +155,7 @@ static void count_shared(linker *l) {
 }
 
 /* The pair with most in common first. */
-static void match_threads(linker *l) {
+static void match_threads(struct linker *l) {
 	for (size_t t = 0; t < l->threads.count; t++) l->lane_of[t] = LK_NONE;
 	for (;;) {
 		size_t best = 0, all = l->threads.count * l->lanes;
@@ -169,9 +169,9 @@ static void match_threads(linker *l) {
 	}
 }
 
-static void pair_off(linker *l) {
+static void pair_off(struct linker *l) {
 	for (size_t at = 0, run; at < l->works.count; at += run) {
-		const seeker *s = &l->works.at[at];
+		const struct seeker *s = &l->works.at[at];
 		run = run_of(l->works.at, l->works.count, at);
 		uint32_t lane = l->lane_of[s->thread];
 		if (lane == LK_NONE) continue;
@@ -184,7 +184,7 @@ static void pair_off(linker *l) {
 	}
 }
 
-static bool join_orders(linker *l) {
+static bool join_orders(struct linker *l) {
 	if (!list_works(l) || !list_events(l)) return false;
 	if (l->works.count) qsort(l->works.at, l->works.count, sizeof *l->works.at, by_name);
 	if (l->events.count) qsort(l->events.at, l->events.count, sizeof *l->events.at, by_name);
@@ -197,7 +197,7 @@ static bool join_orders(linker *l) {
 	return true;
 }
 
-static void count_alone(const linker *l) {
+static void count_alone(const struct linker *l) {
 	for (uint32_t i = 0; i < l->w->count; i++) {
 		bool root = l->w->kind[i] == LK_NODE_ROOT;
 		l->out->roots += root;
@@ -207,7 +207,7 @@ static void count_alone(const linker *l) {
 }
 
 lk_status lk_link_works(const lk_works *works, const lk_capture *capture, lk_link *out, lk_error *err) {
-	linker l = {.w = works, .c = capture, .out = out};
+	struct linker l = {.w = works, .c = capture, .out = out};
 	*out = (lk_link){.event = malloc((works->count + 1) * sizeof *out->event)};
 	l.taken = calloc(capture->count + 1, 1);
 	bool good = out->event && l.taken;

@@ -18,33 +18,33 @@ enum {
 static const double SAME_GROUP_NS = 50e3;
 
 /* The calls of one rank in one group. */
-typedef struct span {
+struct span {
 	uint32_t capture;
 	lk_call_list calls;
 	int64_t *places;
 	double jitter;
-} span;
+};
 
-typedef LK_VEC(span) spans;
+typedef LK_VEC(struct span) spans;
 
-typedef struct matcher {
+struct matcher {
 	lk_traces *t;
 	lk_run_calls *calls;
 	LK_VEC(spans) of;        /* by group */
 	lk_order_notes notes;
 	lk_error *err;
-} matcher;
+};
 
 /* ---- spans ---- */
 
-static lk_status add_span(matcher *m, uint32_t group, uint32_t capture, const lk_comm_call *at, size_t count) {
+static lk_status add_span(struct matcher *m, uint32_t group, uint32_t capture, const lk_comm_call *at, size_t count) {
 	spans *s = &m->of.at[group];
 	if (!lk_push(s)) return lk_oom(m->err);
-	*lk_last(s) = (span){.capture = capture, .calls = {at, (uint32_t)count, m->t->capture[capture]->whole}};
+	*lk_last(s) = (struct span){.capture = capture, .calls = {at, (uint32_t)count, m->t->capture[capture]->whole}};
 	return LK_OK;
 }
 
-static lk_status cut_spans(matcher *m) {
+static lk_status cut_spans(struct matcher *m) {
 	for (size_t g = 0; g < m->t->groups.count; g++)
 		if (!lk_push(&m->of)) return lk_oom(m->err);
 	for (uint32_t k = 0; k < m->t->count; k++) {
@@ -59,13 +59,13 @@ static lk_status cut_spans(matcher *m) {
 
 /* ---- whom the others are compared with ---- */
 
-typedef struct fingerprint {
+struct fingerprint {
 	uint64_t hash;
 	uint32_t span;
-} fingerprint;
+};
 
 static int by_hash(const void *a, const void *b) {
-	const fingerprint *x = a, *y = b;
+	const struct fingerprint *x = a, *y = b;
 	if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
 	return x->span < y->span ? -1 : x->span > y->span;
 }
@@ -82,9 +82,9 @@ static uint64_t hash_calls(lk_call_list calls) {
 
 /* A rank whose sequence most ranks have; among equals the longest, then the first. */
 static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) {
-	fingerprint *prints = calloc(s->count, sizeof *prints);
+	struct fingerprint *prints = calloc(s->count, sizeof *prints);
 	if (!prints) return lk_oom(err);
-	for (uint32_t i = 0; i < s->count; i++) prints[i] = (fingerprint){hash_calls(s->at[i].calls), i};
+	for (uint32_t i = 0; i < s->count; i++) prints[i] = (struct fingerprint){hash_calls(s->at[i].calls), i};
 	qsort(prints, s->count, sizeof *prints, by_hash);
 	size_t most = 0;
 	for (size_t begin = 0, end; begin < s->count; begin = end) {
@@ -103,7 +103,7 @@ static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) 
 /* ---- problems in words ---- */
 
 /* " 3", "s 3, 5": behind "rank". */
-static void rank_list(const matcher *m, const lk_order_note *notes, size_t n, char *out, size_t size) {
+static void rank_list(const struct matcher *m, const lk_order_note *notes, size_t n, char *out, size_t size) {
 	size_t used = (size_t)snprintf(out, size, n > 1 ? "s" : "");
 	for (size_t i = 0; i < n && i < RANKS_NAMED && used < size; i++) {
 		int rank = m->t->capture[notes[i].capture]->rank;
@@ -120,7 +120,7 @@ static const char *call_text(unsigned kind, int64_t bytes, char *out, size_t siz
 }
 
 /* Ranks of one collective that all differ in the same way. */
-static void say(const matcher *m, const lk_run_group *g, int64_t first, const lk_comm_call *expected,
+static void say(const struct matcher *m, const lk_run_group *g, int64_t first, const lk_comm_call *expected,
 				const lk_order_note *notes, size_t n) {
 	char ranks[160], own[96], other[96];
 	rank_list(m, notes, n, ranks, sizeof ranks);
@@ -159,7 +159,7 @@ static bool alike(const lk_order_note *x, const lk_order_note *y) {
 	return x->place == y->place && x->what == y->what && x->kind == y->kind && x->bytes == y->bytes;
 }
 
-static void say_all(matcher *m, uint32_t group, lk_call_list reference, int64_t first) {
+static void say_all(struct matcher *m, uint32_t group, lk_call_list reference, int64_t first) {
 	lk_order_notes *notes = &m->notes;
 	if (!notes->count) return;
 	qsort(notes->at, notes->count, sizeof *notes->at, by_place);
@@ -173,10 +173,10 @@ static void say_all(matcher *m, uint32_t group, lk_call_list reference, int64_t 
 
 /* ---- one group ---- */
 
-static lk_status place_spans(matcher *m, spans *s, uint32_t reference) {
+static lk_status place_spans(struct matcher *m, spans *s, uint32_t reference) {
 	lk_call_list a = s->at[reference].calls;
 	for (uint32_t i = 0; i < s->count; i++) {
-		span *p = &s->at[i];
+		struct span *p = &s->at[i];
 		p->places = malloc((size_t)p->calls.count * sizeof *p->places);
 		if (!p->places) return lk_oom(m->err);
 		p->jitter = 0;
@@ -198,20 +198,20 @@ static void forget_notes(lk_order_notes *notes, uint32_t capture) {
 	notes->count = kept;
 }
 
-static uint32_t common_calls(const span *p, uint32_t reference) {
+static uint32_t common_calls(const struct span *p, uint32_t reference) {
 	uint32_t n = 0;
 	for (uint32_t k = 0; k < p->calls.count; k++) n += p->places[k] >= 0 && p->places[k] < reference;
 	return n;
 }
 
 /* "stream 84, part 3" after "stream 84, part 2"; the number goes to *part. */
-static const char *next_part(matcher *m, const char *name, long *part) {
+static const char *next_part(struct matcher *m, const char *name, long *part) {
 	const char *mark = strstr(name, ", part ");
 	*part = mark ? strtol(mark + 7, NULL, 10) + 1 : 2;
 	return lk_arena_printf(&m->t->arena, "%.*s, part %ld", (int)(mark ? mark - name : (long)strlen(name)), name, *part);
 }
 
-static lk_status add_part(matcher *m, uint32_t group) {
+static lk_status add_part(struct matcher *m, uint32_t group) {
 	long part;
 	const char *name = next_part(m, m->t->groups.at[group].name, &part);
 	if (!name || !lk_push(&m->t->groups) || !lk_push(&m->of) || !lk_push(&m->calls->told)) return lk_oom(m->err);
@@ -221,11 +221,11 @@ static lk_status add_part(matcher *m, uint32_t group) {
 }
 
 /* A guessed group: who does not keep step moves to a part of its own, which is looked at later. */
-static lk_status take_apart(matcher *m, uint32_t group, uint32_t reference) {
+static lk_status take_apart(struct matcher *m, uint32_t group, uint32_t reference) {
 	uint32_t calls = m->of.at[group].at[reference].calls.count, next = (uint32_t)m->t->groups.count;
 	size_t kept = 0, count = m->of.at[group].count;
 	for (size_t i = 0; i < count; i++) {
-		span p = m->of.at[group].at[i];
+		struct span p = m->of.at[group].at[i];
 		if (i == reference || !(p.jitter > SAME_GROUP_NS) || common_calls(&p, calls) < FEWEST_TO_JUDGE) {
 			m->of.at[group].at[kept++] = p;
 			continue;
@@ -240,7 +240,7 @@ static lk_status take_apart(matcher *m, uint32_t group, uint32_t reference) {
 	return LK_OK;
 }
 
-static lk_status list_captures(matcher *m, uint32_t group) {
+static lk_status list_captures(struct matcher *m, uint32_t group) {
 	const spans *s = &m->of.at[group];
 	lk_run_group *g = &m->t->groups.at[group];
 	g->captures = LK_ARRAY(&m->t->arena, uint32_t, s->count);
@@ -249,12 +249,12 @@ static lk_status list_captures(matcher *m, uint32_t group) {
 	return LK_OK;
 }
 
-typedef struct extent {
+struct extent {
 	int64_t first, last; /* places */
-} extent;
+};
 
-static extent extent_of(const spans *s) {
-	extent e = {INT64_MAX, INT64_MIN};
+static struct extent extent_of(const spans *s) {
+	struct extent e = {INT64_MAX, INT64_MIN};
 	for (size_t i = 0; i < s->count; i++)
 		for (uint32_t k = 0; k < s->at[i].calls.count; k++) {
 			int64_t place = s->at[i].places[k];
@@ -271,7 +271,7 @@ static void join_match(lk_match *match, const lk_comm_call *call) {
 }
 
 /* Counting sort by place; spans are by capture, so members come out by capture. */
-static lk_status make_matches(matcher *m, uint32_t group, extent e) {
+static lk_status make_matches(struct matcher *m, uint32_t group, struct extent e) {
 	lk_traces *t = m->t;
 	const spans *s = &m->of.at[group];
 	size_t places = (size_t)(e.last - e.first + 1), total = 0;
@@ -325,7 +325,7 @@ static int by_number(const void *a, const void *b) {
 }
 
 /* Ranks of the list that were captured and have no call at all. */
-static void say_absent(matcher *m, const lk_run_group *g) {
+static void say_absent(struct matcher *m, const lk_run_group *g) {
 	if (g->ranks[0] != '[' || strstr(g->ranks, "...")) return;
 	size_t used = 0, absent = 0;
 	char text[160] = "", *end;
@@ -342,7 +342,7 @@ static void say_absent(matcher *m, const lk_run_group *g) {
 		                  absent > 1 ? "s" : "", text, absent > RANKS_NAMED ? " and more" : "");
 }
 
-static lk_status match_group(matcher *m, uint32_t group) {
+static lk_status match_group(struct matcher *m, uint32_t group) {
 	uint32_t reference = 0;
 	m->notes.count = 0;
 	if (!m->of.at[group].count) return LK_OK;
@@ -350,7 +350,7 @@ static lk_status match_group(matcher *m, uint32_t group) {
 	LK_TRY(place_spans(m, &m->of.at[group], reference));
 	lk_call_list calls = m->of.at[group].at[reference].calls;
 	if (!m->calls->told.at[group]) LK_TRY(take_apart(m, group, reference));
-	extent e = extent_of(&m->of.at[group]);
+	struct extent e = extent_of(&m->of.at[group]);
 	say_all(m, group, calls, e.first);
 	LK_TRY(list_captures(m, group));
 	LK_TRY(make_matches(m, group, e));
@@ -360,7 +360,7 @@ static lk_status match_group(matcher *m, uint32_t group) {
 }
 
 lk_status lk_calls_match(lk_traces *t, lk_run_calls *calls, lk_error *err) {
-	matcher m = {.t = t, .calls = calls, .err = err};
+	struct matcher m = {.t = t, .calls = calls, .err = err};
 	lk_status status = cut_spans(&m);
 	for (uint32_t g = 0; g < t->groups.count && status == LK_OK; g++) status = match_group(&m, g);
 	for (size_t g = 0; g < m.of.count; g++) {

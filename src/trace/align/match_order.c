@@ -57,22 +57,22 @@ static void resume(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j, uint3
 	*skip_a = *skip_b = 1;
 }
 
-typedef struct walk {
+struct walk {
 	lk_call_list a, b;
 	int64_t *places;
 	lk_order_notes *notes; /* NULL: only counted */
 	uint32_t edits, agreed;
 	bool full;             /* memory is out */
-} walk;
+};
 
-static void note(walk *w, int64_t place, lk_difference what, const lk_comm_call *call) {
+static void note(struct walk *w, int64_t place, lk_difference what, const lk_comm_call *call) {
 	if (!w->notes) return;
 	if (!lk_push(w->notes)) return (void)(w->full = true);
 	*lk_last(w->notes) = (lk_order_note){.place = place, .what = what, .kind = call->kind, .bytes = call->bytes};
 }
 
 /* Steps over a stretch where they differ: call against call first, what is left over is missing or too much. */
-static void step_over(walk *w, uint32_t i, uint32_t j, uint32_t skip_a, uint32_t skip_b) {
+static void step_over(struct walk *w, uint32_t i, uint32_t j, uint32_t skip_a, uint32_t skip_b) {
 	uint32_t both = skip_a < skip_b ? skip_a : skip_b;
 	for (uint32_t k = 0; k < skip_b; k++) w->places[j + k] = LK_NO_PLACE;
 	for (uint32_t k = 0; k < both; k++) {
@@ -87,7 +87,7 @@ static void step_over(walk *w, uint32_t i, uint32_t j, uint32_t skip_a, uint32_t
 }
 
 /* Lays b over a so that b's call 0 falls on a's call `offset`. What hangs over at the ends is no difference. */
-static void walk_from(walk *w, int64_t offset) {
+static void walk_from(struct walk *w, int64_t offset) {
 	uint32_t i = offset > 0 ? (uint32_t)offset : 0, j = offset < 0 ? (uint32_t)-offset : 0;
 	w->edits = w->agreed = 0;
 	for (uint32_t k = 0; k < j && k < w->b.count; k++) w->places[k] = (int64_t)k + offset;
@@ -106,17 +106,17 @@ static void walk_from(walk *w, int64_t offset) {
 	for (; j < w->b.count; j++) w->places[j] = i++;
 }
 
-static double between(const walk *w, uint32_t j) {
+static double between(const struct walk *w, uint32_t j) {
 	return (double)w->a.at[w->places[j]].end - (double)w->b.at[j].end;
 }
 
-static bool common(const walk *w, uint32_t j) {
+static bool common(const struct walk *w, uint32_t j) {
 	return w->places[j] >= 0 && w->places[j] < w->a.count;
 }
 
 /* Median change of the distance between both clocks from one common call to the next. A clock that runs fast hardly
  * shows in it, two calls that are not the same do. */
-static double jitter(const walk *w) {
+static double jitter(const struct walk *w) {
 	double change[SAMPLES];
 	size_t n = 0;
 	uint32_t stride = w->b.count / SAMPLES + 1;
@@ -127,24 +127,24 @@ static double jitter(const walk *w) {
 
 /* ---- offsets worth trying ---- */
 
-typedef struct candidate {
+struct candidate {
 	int64_t offset;
 	double unsteady;  /* as jitter, over the first calls */
 	double apart;     /* of the clocks of the files */
-} candidate;
+};
 
-typedef struct offsets {
-	candidate at[OFFSETS];
+struct offsets {
+	struct candidate at[OFFSETS];
 	uint32_t count;
-} offsets;
+};
 
 /* The steadier one; of those that are steady enough the one that trusts the clocks of the files more. */
-static bool better(const candidate *x, const candidate *y) {
+static bool better(const struct candidate *x, const struct candidate *y) {
 	double a = fmax(x->unsteady, STEADY_NS), b = fmax(y->unsteady, STEADY_NS);
 	return a != b ? a < b : x->apart < y->apart;
 }
 
-static void keep_offset(offsets *o, candidate c) {
+static void keep_offset(struct offsets *o, struct candidate c) {
 	uint32_t at = o->count;
 	if (at == OFFSETS) {
 		if (!better(&c, &o->at[--at])) return;
@@ -154,7 +154,7 @@ static void keep_offset(offsets *o, candidate c) {
 }
 
 /* Every place of `a` where the first calls of `b` agree; sign -1 when both are exchanged. */
-static void find_opening(offsets *o, lk_call_list a, lk_call_list b, int sign) {
+static void find_opening(struct offsets *o, lk_call_list a, lk_call_list b, int sign) {
 	for (uint32_t i = 1; i < a.count; i++) {
 		double change[OPENING], last = (double)a.at[i].end - (double)b.at[0].end, apart = fabs(last);
 		uint32_t n = 0;
@@ -165,18 +165,18 @@ static void find_opening(offsets *o, lk_call_list a, lk_call_list b, int sign) {
 		}
 		if (n < OPENING && i + n < a.count && n < b.count) continue;
 		double unsteady = n > 1 ? lk_select_median(change + 1, n - 1) : INFINITY;
-		keep_offset(o, (candidate){sign * (int64_t)i, unsteady, apart});
+		keep_offset(o, (struct candidate){sign * (int64_t)i, unsteady, apart});
 	}
 }
 
-typedef struct trial {
+struct trial {
 	int64_t offset;
 	double score, jitter; /* score: calls that agree, less four for each that does not */
 	uint32_t edits;
 	bool near;            /* the clocks of the files agree as those of hosts do */
-} trial;
+};
 
-static bool near_in_time(const walk *w) {
+static bool near_in_time(const struct walk *w) {
 	double apart[SAMPLES];
 	size_t n = 0;
 	uint32_t stride = w->b.count / SAMPLES + 1;
@@ -185,26 +185,26 @@ static bool near_in_time(const walk *w) {
 	return n && lk_select_median(apart, n) < NEAR_NS;
 }
 
-static trial try_offset(walk *w, int64_t offset) {
+static struct trial try_offset(struct walk *w, int64_t offset) {
 	walk_from(w, offset);
-	return (trial){offset, (double)w->agreed - 4.0 * w->edits, jitter(w), w->edits, near_in_time(w)};
+	return (struct trial){offset, (double)w->agreed - 4.0 * w->edits, jitter(w), w->edits, near_in_time(w)};
 }
 
 /* Fewer differences, then clocks that agree, then more in common. */
-static bool better_trial(const trial *x, const trial *y) {
+static bool better_trial(const struct trial *x, const struct trial *y) {
 	if (x->edits != y->edits) return x->edits < y->edits;
 	return x->near != y->near ? x->near : x->score > y->score;
 }
 
 /* Of the trials that agree well, the steady ones; of those the best. */
-static int64_t best_of(const trial *t, size_t n) {
+static int64_t best_of(const struct trial *t, size_t n) {
 	double top = -INFINITY, steadiest = INFINITY;
 	for (size_t i = 0; i < n; i++) top = fmax(top, t[i].score);
 	double enough = top > 0 ? top / 2 : top;
 	for (size_t i = 0; i < n; i++)
 		if (t[i].score >= enough) steadiest = fmin(steadiest, t[i].jitter);
 	double limit = fmax(STEADY_NS, 2 * steadiest);
-	const trial *best = NULL;
+	const struct trial *best = NULL;
 	for (size_t i = 0; i < n; i++) {
 		if (t[i].score < enough || t[i].jitter > limit) continue;
 		if (!best || better_trial(&t[i], best)) best = &t[i];
@@ -214,13 +214,13 @@ static int64_t best_of(const trial *t, size_t n) {
 
 lk_status lk_order_find(lk_call_list a, lk_call_list b, int64_t *places, lk_order_notes *notes, double *jitter_ns,
                         lk_error *err) {
-	walk w = {.a = a, .b = b, .places = places};
-	trial trials[OFFSETS + 2];
+	struct walk w = {.a = a, .b = b, .places = places};
+	struct trial trials[OFFSETS + 2];
 	trials[0] = try_offset(&w, 0);
 	*jitter_ns = trials[0].jitter;
 	bool steady = a.count == b.count && !(trials[0].jitter > STEADY_NS);
 	if (trials[0].edits == 0 && (steady || (a.whole && b.whole))) return LK_OK;
-	offsets o = {0};
+	struct offsets o = {0};
 	find_opening(&o, a, b, 1);
 	find_opening(&o, b, a, -1);
 	size_t n = 1;

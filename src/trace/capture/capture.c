@@ -210,31 +210,31 @@ static bool nest(lk_capture *c) {
 	return true;
 }
 
-typedef struct launch_slot {
+struct launch_slot {
 	uint32_t correlation, event;
-} launch_slot;
+};
 
 /* The calls by correlation. A profiler counts these numbers up, so most files need no hash: the number says the place,
  * and neighbours in time are neighbours in memory. */
-typedef struct launch_table {
-	launch_slot *slots;
+struct launch_table {
+	struct launch_slot *slots;
 	size_t count;            /* a power of two */
 	uint32_t least;
 	bool dense;
-} launch_table;
+};
 
 static bool is_launch(const lk_capture *c, uint32_t i) {
 	return c->kind[i] == LK_EVENT_RUNTIME && c->correlation[i];
 }
 
-static launch_slot *launch_at(const launch_table *t, uint32_t correlation) {
+static struct launch_slot *launch_at(const struct launch_table *t, uint32_t correlation) {
 	size_t at = t->dense ? correlation - t->least : lk_hash64(correlation);
 	for (at &= t->count - 1; t->slots[at].correlation && t->slots[at].correlation != correlation;)
 		at = (at + 1) & (t->count - 1);
 	return &t->slots[at];
 }
 
-static bool collect_launches(const lk_capture *c, launch_table *t) {
+static bool collect_launches(const lk_capture *c, struct launch_table *t) {
 	uint32_t calls = 0, least = UINT32_MAX, most = 0;
 	for (uint32_t i = 0; i < c->count; i++) {
 		if (!is_launch(c, i)) continue;
@@ -242,27 +242,27 @@ static bool collect_launches(const lk_capture *c, launch_table *t) {
 		if (c->correlation[i] < least) least = c->correlation[i];
 		if (c->correlation[i] > most) most = c->correlation[i];
 	}
-	*t = (launch_table){.count = 16, .least = least};
+	*t = (struct launch_table){.count = 16, .least = least};
 	while (t->count < (size_t)calls * 2) t->count *= 2;
 	t->dense = calls && most - least < t->count;
 	t->slots = calloc(t->count, sizeof *t->slots);
 	if (!t->slots) return false;
 	for (uint32_t i = 0; i < c->count; i++) {
 		if (!is_launch(c, i)) continue;
-		launch_slot *slot = launch_at(t, c->correlation[i]);
-		if (!slot->correlation) *slot = (launch_slot){c->correlation[i], i};
+		struct launch_slot *slot = launch_at(t, c->correlation[i]);
+		if (!slot->correlation) *slot = (struct launch_slot){c->correlation[i], i};
 	}
 	return true;
 }
 
 static bool join_launches(lk_capture *c) {
-	launch_table table = {0};
+	struct launch_table table = {0};
 	c->launch = malloc((c->count + 1) * sizeof *c->launch);
 	if (!c->launch || !collect_launches(c, &table)) return false;
 	memset(c->launch, 0xff, (c->count + 1) * sizeof *c->launch); /* LK_NONE */
 	for (uint32_t i = 0; i < c->count; i++) {
 		if (!lk_event_on_device(c->kind[i]) || !c->correlation[i]) continue;
-		const launch_slot *slot = launch_at(&table, c->correlation[i]);
+		const struct launch_slot *slot = launch_at(&table, c->correlation[i]);
 		if (!slot->correlation) continue;
 		uint32_t call = slot->event;
 		c->launch[i] = call;

@@ -15,21 +15,21 @@
 enum { MOST_PARENTS = 256 };
 
 /* A kernel without a note of its own and the annotation or operation that enqueued it. */
-typedef struct joined {
+struct joined {
 	uint32_t cause, note;    /* event; index in comms */
-} joined;
+};
 
-typedef struct state {
+struct state {
 	lk_capture *c;
 	size_t read;             /* how many notes the reader made */
-	LK_VEC(joined) joined;
+	LK_VEC(struct joined) joined;
 	uint8_t *traits;         /* by name: what kind of name it is */
-} state;
+};
 
 enum { UNKNOWN, OTHER, DEVICE_ANNOTATION, HOST_ANNOTATION, PARAMETERS, COMM_KERNEL };
 
 /* What a name says; looked up once per name. */
-static uint8_t trait_of(const state *s, uint32_t name) {
+static uint8_t trait_of(const struct state *s, uint32_t name) {
 	uint8_t *t = &s->traits[name];
 	if (*t != UNKNOWN) return *t;
 	const char *text = lk_capture_text(s->c, name);
@@ -114,13 +114,13 @@ static int by_event(const void *a, const void *b) {
 }
 
 /* The note that the reader made of an event, or NULL. */
-static const lk_comm_note *read_note(const state *s, uint32_t event) {
+static const lk_comm_note *read_note(const struct state *s, uint32_t event) {
 	lk_comm_note key = {.event = event};
 	return s->read ? bsearch(&key, s->c->comms.at, s->read, sizeof key, by_event) : NULL;
 }
 
 /* The innermost annotation around an event of a thread, else the operation with parameters. */
-static uint32_t cause_of(const state *s, uint32_t event) {
+static uint32_t cause_of(const struct state *s, uint32_t event) {
 	uint32_t parameters = LK_NONE;
 	for (int i = 0; event != LK_NONE && i < MOST_PARENTS; i++, event = s->c->parent[event]) {
 		uint8_t trait = trait_of(s, s->c->name[event]);
@@ -131,14 +131,14 @@ static uint32_t cause_of(const state *s, uint32_t event) {
 }
 
 /* The operation with parameters around an annotation, if the reader noted what they were. */
-static const lk_comm_note *parameters_of(const state *s, uint32_t event) {
+static const lk_comm_note *parameters_of(const struct state *s, uint32_t event) {
 	for (int i = 0; event != LK_NONE && i < MOST_PARENTS; i++, event = s->c->parent[event])
 		if (trait_of(s, s->c->name[event]) == PARAMETERS) return read_note(s, event);
 	return NULL;
 }
 
 /* What the annotation `cause` (or LK_NONE) tells about a communication of `kind`. */
-static lk_status note_of(state *s, uint32_t event, uint32_t cause, unsigned kind, lk_comm_note *n, lk_error *err) {
+static lk_status note_of(struct state *s, uint32_t event, uint32_t cause, unsigned kind, lk_comm_note *n, lk_error *err) {
 	*n = (lk_comm_note){.event = event, .kind = (uint8_t)kind, .peer = -1, .in_elements = -1, .out_elements = -1};
 	if (cause == LK_NONE) return LK_OK;
 	const lk_comm_note *stated = parameters_of(s, cause);
@@ -155,7 +155,7 @@ static lk_status note_of(state *s, uint32_t event, uint32_t cause, unsigned kind
 	return sizes_from_shapes(s->c, cause, n, err);
 }
 
-static lk_status add_kernel(state *s, uint32_t event, lk_error *err) {
+static lk_status add_kernel(struct state *s, uint32_t event, lk_error *err) {
 	lk_capture *c = s->c;
 	lk_comm_note n;
 	unsigned kind;
@@ -166,27 +166,27 @@ static lk_status add_kernel(state *s, uint32_t event, lk_error *err) {
 	*lk_last(&c->comms) = n;
 	if (cause == LK_NONE) return LK_OK;
 	if (!lk_push(&s->joined)) return lk_oom(err);
-	*lk_last(&s->joined) = (joined){cause, (uint32_t)c->comms.count - 1};
+	*lk_last(&s->joined) = (struct joined){cause, (uint32_t)c->comms.count - 1};
 	return LK_OK;
 }
 
 static int by_cause(const void *a, const void *b) {
-	const joined *x = a, *y = b;
+	const struct joined *x = a, *y = b;
 	return x->cause < y->cause ? -1 : x->cause > y->cause;
 }
 
 /* One annotation that launched several kernels states the size of all together: of each it is not known. */
-static void drop_shared_sizes(state *s) {
+static void drop_shared_sizes(struct state *s) {
 	if (s->joined.count) qsort(s->joined.at, s->joined.count, sizeof *s->joined.at, by_cause);
 	for (size_t i = 0; i < s->joined.count; i++) {
-		const joined *j = &s->joined.at[i];
+		const struct joined *j = &s->joined.at[i];
 		bool shared = (i > 0 && j[-1].cause == j->cause) || (i + 1 < s->joined.count && j[1].cause == j->cause);
 		if (shared) s->c->comms.at[j->note].in_elements = s->c->comms.at[j->note].out_elements = -1;
 	}
 }
 
 /* Annotations of hosts, where nothing ran on a device. */
-static lk_status add_host(state *s, lk_error *err) {
+static lk_status add_host(struct state *s, lk_error *err) {
 	lk_capture *c = s->c;
 	for (uint32_t i = 0; i < c->count; i++) {
 		if (c->kind[i] != LK_EVENT_NOTE || trait_of(s, c->name[i]) != HOST_ANNOTATION || read_note(s, i)) continue;
@@ -199,7 +199,7 @@ static lk_status add_host(state *s, lk_error *err) {
 }
 
 /* What enqueued a communication is not one more of it. */
-static void drop_parameters(state *s, bool kernels) {
+static void drop_parameters(struct state *s, bool kernels) {
 	lk_capture *c = s->c;
 	size_t kept = 0;
 	for (size_t i = 0; i < c->comms.count; i++) {
@@ -210,7 +210,7 @@ static void drop_parameters(state *s, bool kernels) {
 	if (kept) c->comms.count = kept;
 }
 
-static lk_status join(state *s, lk_error *err) {
+static lk_status join(struct state *s, lk_error *err) {
 	lk_capture *c = s->c;
 	bool kernels = false;
 	for (uint32_t i = 0; i < c->count; i++) {
@@ -225,7 +225,7 @@ static lk_status join(state *s, lk_error *err) {
 }
 
 lk_status lk_capture_join_comms(lk_capture *c, lk_error *err) {
-	state s = {.c = c, .read = c->comms.count};
+	struct state s = {.c = c, .read = c->comms.count};
 	if (s.read) qsort(c->comms.at, s.read, sizeof *c->comms.at, by_event);
 	s.traits = calloc(lk_intern_count(c->names) + 1, 1);
 	lk_status status = s.traits ? join(&s, err) : lk_oom(err);

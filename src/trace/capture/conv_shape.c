@@ -12,12 +12,12 @@
 enum { MOST = 5 }; /* batch, channels, three dimensions */
 
 /* Which argument is which; -1: there is none. */
-typedef struct signature {
+struct signature {
 	const char *name;
 	int stride, padding, dilation, transposed;
-} signature;
+};
 
-static const signature signatures[] = {
+static const struct signature signatures[] = {
 	{"aten::conv1d", 3, 4, 5, -1},
 	{"aten::conv2d", 3, 4, 5, -1},
 	{"aten::conv3d", 3, 4, 5, -1},
@@ -72,7 +72,7 @@ static bool is_true(const char *values, int index) {
 }
 
 bool lk_conv_result(const char *name, const char *dims, const char *values, char *out, size_t size) {
-	const signature *s = NULL;
+	const struct signature *s = NULL;
 	for (size_t i = 0; i < sizeof signatures / sizeof *signatures && !s; i++)
 		if (strcmp(name, signatures[i].name) == 0) s = &signatures[i];
 	double in[MOST], weight[MOST], stride[MOST], padding[MOST], dilation[MOST];

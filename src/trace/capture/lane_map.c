@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include "base/stats.h"
 
-typedef struct lk_lane_slot {
+struct lk_lane_slot {
 	lk_lane_key key;
 	uint32_t value;
 	bool used;
-} lk_lane_slot;
+};
 
-static lk_lane_slot *slot_of(const lk_lane_map *map, lk_lane_key key) {
+static struct lk_lane_slot *slot_of(const lk_lane_map *map, lk_lane_key key) {
 	uint64_t seed = (uint64_t)(uintptr_t)map->slots;
 	uint64_t hash = lk_hash64(lk_hash64((uint64_t)key.process ^ seed) ^ ((uint64_t)key.thread * 2 + key.stream));
 	for (size_t i = hash & (map->capacity - 1);; i = (i + 1) & (map->capacity - 1)) {
-		lk_lane_slot *s = &map->slots[i];
+		struct lk_lane_slot *s = &map->slots[i];
 		if (!s->used) return s;
 		if (s->key.process == key.process && s->key.thread == key.thread && s->key.stream == key.stream) return s;
 	}
@@ -34,16 +34,16 @@ static bool grow(lk_lane_map *map) {
 
 uint32_t *lk_lane_map_at(lk_lane_map *map, lk_lane_key key) {
 	if (map->count >= map->capacity / 2 && !grow(map)) return NULL;
-	lk_lane_slot *s = slot_of(map, key);
+	struct lk_lane_slot *s = slot_of(map, key);
 	if (!s->used) {
-		*s = (lk_lane_slot){key, UINT32_MAX, true};
+		*s = (struct lk_lane_slot){key, UINT32_MAX, true};
 		map->count++;
 	}
 	return &s->value;
 }
 
 uint32_t lk_lane_map_find(const lk_lane_map *map, lk_lane_key key) {
-	const lk_lane_slot *s = map->capacity ? slot_of(map, key) : NULL;
+	const struct lk_lane_slot *s = map->capacity ? slot_of(map, key) : NULL;
 	return s && s->used ? s->value : UINT32_MAX;
 }
 

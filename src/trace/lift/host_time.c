@@ -6,21 +6,21 @@
 
 enum { MOST_OPEN = 512 };
 
-typedef struct open_op {
+struct open_op {
 	uint32_t event, path;
 	int64_t cursor, end;  /* what is accounted for so far */
 	bool had;             /* a child or a launch */
-} open_op;
+};
 
-typedef struct walk {
+struct walk {
 	const lk_capture *c;
 	int64_t from, to;
 	lk_host_pieces *out;
-	open_op open[MOST_OPEN]; /* open[0] is the thread itself */
+	struct open_op open[MOST_OPEN]; /* open[0] is the thread itself */
 	int depth;
 	bool backward;        /* a thread of autograd */
 	bool no_memory;
-} walk;
+};
 
 static bool begins(const char *text, const char *with) {
 	return strncmp(text, with, strlen(with)) == 0;
@@ -53,7 +53,7 @@ static uint32_t mix(uint32_t path, uint32_t name) {
 
 /* ---- phases ---- */
 
-static lk_phase phase_of(const walk *w) {
+static lk_phase phase_of(const struct walk *w) {
 	for (int i = w->depth; i > 0; i--) {
 		const char *name = lk_capture_text(w->c, w->c->name[w->open[i].event]);
 		if (begins(name, "Optimizer.step")) return LK_PHASE_OPTIMIZER;
@@ -63,7 +63,7 @@ static lk_phase phase_of(const walk *w) {
 	return w->backward ? LK_PHASE_BACKWARD : LK_PHASE_FORWARD;
 }
 
-static bool loading(const walk *w) {
+static bool loading(const struct walk *w) {
 	for (int i = w->depth; i > 0; i--)
 		if (loads_data(lk_capture_text(w->c, w->c->name[w->open[i].event]))) return true;
 	return false;
@@ -71,7 +71,7 @@ static bool loading(const walk *w) {
 
 /* ---- pieces ---- */
 
-static void put(walk *w, uint32_t event, uint32_t name, int term, lk_call_kind call, int64_t start, int64_t end) {
+static void put(struct walk *w, uint32_t event, uint32_t name, int term, lk_call_kind call, int64_t start, int64_t end) {
 	if (start < w->from) start = w->from;
 	if (end > w->to) end = w->to;
 	if (end < start || (end == start && call == LK_CALL_NONE)) return;
@@ -88,8 +88,8 @@ static void put(walk *w, uint32_t event, uint32_t name, int term, lk_call_kind c
 }
 
 /* The time of the innermost operation from its cursor to `until`, where something of it begins, or it ends. */
-static void account(walk *w, int64_t until, uint32_t next, bool over) {
-	open_op *o = &w->open[w->depth];
+static void account(struct walk *w, int64_t until, uint32_t next, bool over) {
+	struct open_op *o = &w->open[w->depth];
 	if (w->depth == 0) {
 		put(w, next, next == LK_NONE ? 0 : w->c->name[next], LK_T1, LK_CALL_NONE, o->cursor, until);
 	} else {
@@ -99,34 +99,34 @@ static void account(walk *w, int64_t until, uint32_t next, bool over) {
 	if (until > o->cursor) o->cursor = until;
 }
 
-static void close_op(walk *w) {
-	open_op *o = &w->open[w->depth], *outer = &w->open[w->depth - 1];
+static void close_op(struct walk *w) {
+	struct open_op *o = &w->open[w->depth], *outer = &w->open[w->depth - 1];
 	account(w, o->end, LK_NONE, true);
 	if (o->cursor > outer->cursor) outer->cursor = o->cursor;
 	outer->had = true;
 	w->depth--;
 }
 
-static void close_until(walk *w, int64_t time) {
+static void close_until(struct walk *w, int64_t time) {
 	while (w->depth > 0 && w->open[w->depth].end <= time) close_op(w);
 }
 
-static void open_event(walk *w, uint32_t event) {
+static void open_event(struct walk *w, uint32_t event) {
 	const lk_capture *c = w->c;
 	if (w->depth + 1 >= MOST_OPEN) return;
 	account(w, c->start_ns[event], event, false);
-	const open_op *outer = &w->open[w->depth];
+	const struct open_op *outer = &w->open[w->depth];
 	int64_t end = lk_event_end(c, event);
-	w->open[w->depth + 1] = (open_op){
+	w->open[w->depth + 1] = (struct open_op){
 		.event = event, .path = mix(outer->path, c->name[event]), .cursor = c->start_ns[event],
 		.end = w->depth && end > outer->end ? outer->end : end,
 	};
 	w->depth++;
 }
 
-static void call_event(walk *w, uint32_t event, lk_call_kind call) {
+static void call_event(struct walk *w, uint32_t event, lk_call_kind call) {
 	const lk_capture *c = w->c;
-	open_op *o = &w->open[w->depth];
+	struct open_op *o = &w->open[w->depth];
 	if (c->start_ns[event] < o->cursor) return; /* inside another call */
 	account(w, c->start_ns[event], event, false);
 	put(w, event, c->name[event], LK_T4, call, c->start_ns[event], lk_event_end(c, event));
@@ -143,8 +143,8 @@ static bool is_backward(const lk_capture *c, uint32_t lane) {
 }
 
 lk_status lk_host_time(const lk_capture *c, uint32_t lane, int64_t from, int64_t to, lk_host_pieces *out, lk_error *err) {
-	walk w = {.c = c, .from = from, .to = to, .out = out, .backward = is_backward(c, lane)};
-	w.open[0] = (open_op){.event = LK_NONE, .cursor = from, .end = INT64_MAX};
+	struct walk w = {.c = c, .from = from, .to = to, .out = out, .backward = is_backward(c, lane)};
+	w.open[0] = (struct open_op){.event = LK_NONE, .cursor = from, .end = INT64_MAX};
 	for (uint32_t at = c->lanes.at[lane].begin; at < c->lanes.at[lane].end; at++) {
 		uint32_t event = c->order[at];
 		if (lk_event_end(c, event) < from) continue;

@@ -9,7 +9,7 @@
 
 enum { PS_PER_NS = 1000 };
 
-typedef struct lifter {
+struct lifter {
 	const lk_traces *traces;
 	lk_lifted *out;
 	bool *meets;            /* [matches] all captured ranks of the group, at least two, come inside their stretches */
@@ -19,11 +19,11 @@ typedef struct lifter {
 	int64_t origin_ns;      /* earliest start, in common time */
 	uint32_t *team;         /* [groups + 1] of the graph, the last for communication of no known group */
 	lk_error *err;
-} lifter;
+};
 
 /* ---- stretches ---- */
 
-static lk_status set_stretch(lifter *l, uint32_t capture, uint32_t step, lk_lift_stretch *s) {
+static lk_status set_stretch(struct lifter *l, uint32_t capture, uint32_t step, lk_lift_stretch *s) {
 	lk_capture_steps steps = {0};
 	const lk_capture *c = l->traces->capture[capture];
 	lk_status status = lk_capture_find_steps(c, &steps, l->err);
@@ -39,7 +39,7 @@ static lk_status set_stretch(lifter *l, uint32_t capture, uint32_t step, lk_lift
 }
 
 /* Times become picoseconds, of which 2^63 are 106 days: lag and work of one operation are to stay below. */
-static lk_status check_times(const lifter *l, uint32_t capture) {
+static lk_status check_times(const struct lifter *l, uint32_t capture) {
 	const int64_t longest = INT64_C(1) << 52;
 	const lk_capture *c = l->traces->capture[capture];
 	for (uint32_t i = 0; i < c->count; i++) {
@@ -51,7 +51,7 @@ static lk_status check_times(const lifter *l, uint32_t capture) {
 	return LK_OK;
 }
 
-static bool inside(const lifter *l, const lk_match_member *m) {
+static bool inside(const struct lifter *l, const lk_match_member *m) {
 	const lk_capture *c = l->traces->capture[m->capture];
 	const lk_lift_stretch *s = &l->stretch[m->capture];
 	uint32_t call = c->launch[m->event];
@@ -59,7 +59,7 @@ static bool inside(const lifter *l, const lk_match_member *m) {
 	return start >= s->from_ns && start < s->to_ns;
 }
 
-static void find_meetings(lifter *l) {
+static void find_meetings(struct lifter *l) {
 	for (size_t m = 0; m < l->traces->matches.count; m++) {
 		const lk_match *match = &l->traces->matches.at[m];
 		uint32_t count = match->end - match->begin;
@@ -69,13 +69,13 @@ static void find_meetings(lifter *l) {
 	}
 }
 
-typedef struct matched_context {
-	const lifter *l;
+struct matched_context {
+	const struct lifter *l;
 	uint32_t capture;
-} matched_context;
+};
 
 static bool matched(const void *context, uint32_t event) {
-	const matched_context *m = context;
+	const struct matched_context *m = context;
 	const lk_match *match = lk_traces_match(m->l->traces, m->capture, event);
 	return match && m->l->meets[match - m->l->traces->matches.at];
 }
@@ -83,7 +83,7 @@ static bool matched(const void *context, uint32_t event) {
 /* ---- meetings ---- */
 
 /* When the last member of a match came, and the median of its ends, in common time. */
-static lk_status meeting_times(const lifter *l, const lk_match *match, int64_t *met, int64_t *end) {
+static lk_status meeting_times(const struct lifter *l, const lk_match *match, int64_t *met, int64_t *end) {
 	uint32_t count = match->end - match->begin;
 	double *ends = malloc((count + 1) * sizeof *ends);
 	*met = *end = INT64_MIN;
@@ -101,7 +101,7 @@ static lk_status meeting_times(const lifter *l, const lk_match *match, int64_t *
 }
 
 /* Every member's time: from the last arrival to the common end. */
-static lk_status set_meetings(lifter *l, uint32_t capture) {
+static lk_status set_meetings(struct lifter *l, uint32_t capture) {
 	lk_lifted_rank *rank = &l->out->rank[capture];
 	for (size_t i = 0; i < rank->ops.count; i++) {
 		lk_lifted_op *op = &rank->ops.at[i];
@@ -116,7 +116,7 @@ static lk_status set_meetings(lifter *l, uint32_t capture) {
 
 /* ---- the graph ---- */
 
-static const lk_run_group *group_of(const lifter *l, uint32_t capture, const lk_lifted_op *op, uint32_t *index) {
+static const lk_run_group *group_of(const struct lifter *l, uint32_t capture, const lk_lifted_op *op, uint32_t *index) {
 	const lk_match *match = lk_traces_match(l->traces, capture, op->event);
 	*index = match ? match->group : (uint32_t)l->traces->groups.count;
 	return match ? &l->traces->groups.at[match->group] : NULL;
@@ -124,7 +124,7 @@ static const lk_run_group *group_of(const lifter *l, uint32_t capture, const lk_
 
 /* The team of an operation: its group, or, where this rank meets nobody that was captured, a team of its own and its peers: one
  * peer, of a message. */
-static lk_status team_of(lifter *l, uint32_t capture, const lk_lifted_op *op, bool pair, int32_t *team) {
+static lk_status team_of(struct lifter *l, uint32_t capture, const lk_lifted_op *op, bool pair, int32_t *team) {
 	uint32_t index, world = (uint32_t)l->traces->world;
 	const lk_run_group *group = group_of(l, capture, op, &index);
 	uint32_t ranks = group && group->size > 0 ? (uint32_t)group->size : world > 1 ? world : 2;
@@ -167,7 +167,7 @@ static const char *host_name(const lk_lifted_rank *rank, const lk_host_piece *pi
 }
 
 /* The phase of device work is that of the host operation that launched it: the last one of the program before it. */
-static lk_status fill(lifter *l, uint32_t capture, const lk_lifted_op *op, lk_phase *phase, lk_op *out) {
+static lk_status fill(struct lifter *l, uint32_t capture, const lk_lifted_op *op, lk_phase *phase, lk_op *out) {
 	const lk_lifted_rank *rank = &l->out->rank[capture];
 	const lk_capture *c = rank->capture;
 	out->kind = LK_OP_HOST;
@@ -203,7 +203,7 @@ static lk_status fill(lifter *l, uint32_t capture, const lk_lifted_op *op, lk_ph
 }
 
 /* Every stream of a rank begins when its stretch does. */
-static uint32_t add_starts(lifter *l, uint32_t capture) {
+static uint32_t add_starts(struct lifter *l, uint32_t capture) {
 	const lk_lifted_rank *rank = &l->out->rank[capture];
 	int64_t offset = l->out->begin_ps[capture] / PS_PER_NS;
 	uint32_t starts = 0;
@@ -216,7 +216,7 @@ static uint32_t add_starts(lifter *l, uint32_t capture) {
 	return starts;
 }
 
-static lk_status add_ops(lifter *l, uint32_t capture) {
+static lk_status add_ops(struct lifter *l, uint32_t capture) {
 	lk_lifted_rank *rank = &l->out->rank[capture];
 	uint32_t starts = add_starts(l, capture), deps[1024];
 	l->out->first_op[capture] = l->out->graph->ops.count;
@@ -232,7 +232,7 @@ static lk_status add_ops(lifter *l, uint32_t capture) {
 	return LK_OK;
 }
 
-static lk_status name_streams(lifter *l, uint32_t capture) {
+static lk_status name_streams(struct lifter *l, uint32_t capture) {
 	const lk_lifted_rank *rank = &l->out->rank[capture];
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		char name[64];
@@ -249,7 +249,7 @@ static lk_status name_streams(lifter *l, uint32_t capture) {
 }
 
 /* The kernels of unknown shape of the first rank: those of others are alike. */
-static lk_status keep_unknown(lifter *l, uint32_t capture) {
+static lk_status keep_unknown(struct lifter *l, uint32_t capture) {
 	const lk_capture *c = l->traces->capture[capture];
 	l->out->known_ns += l->kinds.known_ns, l->out->device_ns += l->kinds.device_ns;
 	for (size_t i = 0; i < l->kinds.unknown.count && capture == 0; i++) {
@@ -261,7 +261,7 @@ static lk_status keep_unknown(lifter *l, uint32_t capture) {
 	return LK_OK;
 }
 
-static lk_status add_rank(lifter *l, uint32_t capture) {
+static lk_status add_rank(struct lifter *l, uint32_t capture) {
 	lk_graph *graph = l->out->graph;
 	char name[32];
 	uint32_t block;
@@ -278,7 +278,7 @@ static lk_status add_rank(lifter *l, uint32_t capture) {
 	return lk_graph_call(graph, capture, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, l->err);
 }
 
-static lk_status build(lifter *l) {
+static lk_status build(struct lifter *l) {
 	uint32_t count = l->traces->count;
 	lk_graph *graph = l->out->graph = lk_graph_new();
 	if (!graph) return lk_oom(l->err);
@@ -292,7 +292,7 @@ static lk_status build(lifter *l) {
 
 /* ---- all of it ---- */
 
-static lk_status set_up(lifter *l, uint32_t step, uint32_t but) {
+static lk_status set_up(struct lifter *l, uint32_t step, uint32_t but) {
 	const lk_traces *t = l->traces;
 	lk_arena *arena = &l->out->arena;
 	l->meets = LK_ARRAY(arena, bool, t->matches.count);
@@ -320,9 +320,9 @@ static lk_status set_up(lifter *l, uint32_t step, uint32_t but) {
 }
 
 static lk_status lift_rank(void *context, size_t rank, lk_error *err) {
-	lifter l = *(lifter *)context;
+	struct lifter l = *(struct lifter *)context;
 	uint32_t r = (uint32_t)rank;
-	matched_context matching = {&l, r};
+	struct matched_context matching = {&l, r};
 	lk_lift_stretch stretch = l.stretch[r];
 	l.err = err;
 	stretch.matched = matched, stretch.context = &matching;
@@ -332,7 +332,7 @@ static lk_status lift_rank(void *context, size_t rank, lk_error *err) {
 
 /* A rank's program may lack its part: its thread or stream found no place, its call lies inside another one. Then the others meet
  * nobody there. */
-static bool drop_unmet(lifter *l) {
+static bool drop_unmet(struct lifter *l) {
 	const lk_match *match = l->traces->matches.at;
 	bool dropped = false;
 	for (uint32_t r = 0; r < l->traces->count; r++)
@@ -348,7 +348,7 @@ static bool drop_unmet(lifter *l) {
 	return dropped;
 }
 
-static lk_status lift_ranks(lifter *l) {
+static lk_status lift_ranks(struct lifter *l) {
 	find_meetings(l);
 	LK_TRY(lk_parallel(l->traces->count, 0, lift_rank, l, l->err));
 	if (!drop_unmet(l)) return LK_OK;
@@ -360,7 +360,7 @@ static lk_status lift(const lk_traces *traces, uint32_t step, uint32_t but, bool
 	lk_lifted *lifted = calloc(1, sizeof *lifted);
 	if (!lifted) return lk_oom(err);
 	lifted->traces = traces;
-	lifter l = {.traces = traces, .out = lifted, .err = err};
+	struct lifter l = {.traces = traces, .out = lifted, .err = err};
 	lk_status status = set_up(&l, step, but);
 	if (status == LK_OK) status = lift_ranks(&l);
 	if (status == LK_OK && graph) status = build(&l);

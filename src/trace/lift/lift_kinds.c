@@ -15,15 +15,15 @@ static bool shaped(const lk_capture *c, uint32_t op, lk_op *out) {
 }
 
 /* What is known of (name, shapes, types, results), so that each is read once: 1 known, 2 not. */
-typedef struct shape_memo {
+struct shape_memo {
 	struct {
 		uint32_t name, shape, types, outputs;
 		uint8_t known; /* 0: free */
 	} *slots;
 	size_t size, used;
-} shape_memo;
+};
 
-static bool remembered(shape_memo *memo, const lk_capture *c, uint32_t op) {
+static bool remembered(struct shape_memo *memo, const lk_capture *c, uint32_t op) {
 	size_t at = (c->name[op] * 2654435761u ^ c->shape[op] * 40503u ^ c->types[op] ^ c->outputs[op] * 69069u) & (memo->size - 1);
 	for (; memo->slots[at].known; at = (at + 1) & (memo->size - 1))
 		if (memo->slots[at].name == c->name[op] && memo->slots[at].shape == c->shape[op] &&
@@ -40,7 +40,7 @@ static bool remembered(shape_memo *memo, const lk_capture *c, uint32_t op) {
 }
 
 /* The innermost operation around a launch whose shapes tell what it computes. */
-static uint32_t operation_of(shape_memo *memo, const lk_capture *c, uint32_t work) {
+static uint32_t operation_of(struct shape_memo *memo, const lk_capture *c, uint32_t work) {
 	uint32_t at = c->launch[work] == LK_NONE ? LK_NONE : c->parent[c->launch[work]];
 	for (; at != LK_NONE; at = c->parent[at])
 		if (c->kind[at] == LK_EVENT_OP && remembered(memo, c, at)) return at;
@@ -54,7 +54,7 @@ static bool is_comm(const lk_capture *c, uint32_t event) {
 
 /* Gives every operation to the longest of its kernels: `best` by operation. */
 static lk_status find_owners(const lk_capture *c, uint32_t *owner, uint32_t *operation, lk_error *err) {
-	shape_memo memo = {.size = 1 << 16};
+	struct shape_memo memo = {.size = 1 << 16};
 	uint32_t *best = malloc((c->count + 1) * sizeof *best);
 	memo.slots = calloc(memo.size, sizeof *memo.slots);
 	lk_status status = best && memo.slots ? LK_OK : lk_oom(err);

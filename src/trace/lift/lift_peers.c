@@ -8,17 +8,17 @@
 #include "trace/lift/lift_internal.h"
 
 /* Those alike, or all of a class. */
-typedef struct transfer {
+struct transfer {
 	uint64_t key;    /* 0: free */
 	int64_t ns;      /* the shortest */
 	double rate;     /* of a class: most elements a nanosecond; 0 not known */
 	uint32_t count;
-} transfer;
+};
 
-typedef struct lk_transfers {
-	transfer *slots;
+struct lk_transfers {
+	struct transfer *slots;
 	size_t size;
-} lk_transfers;
+};
 
 typedef LK_VEC(uint32_t) lk_comm_events;
 
@@ -40,14 +40,14 @@ static uint64_t alike(const lk_capture *c, uint32_t event) {
 	return key | 1;
 }
 
-static transfer *find(const lk_transfers *t, uint64_t key) {
+static struct transfer *find(const struct lk_transfers *t, uint64_t key) {
 	size_t at = key >> 1 & (t->size - 1);
 	while (t->slots[at].key && t->slots[at].key != key) at = (at + 1) & (t->size - 1);
-	if (!t->slots[at].key) t->slots[at] = (transfer){.key = key, .ns = INT64_MAX};
+	if (!t->slots[at].key) t->slots[at] = (struct transfer){.key = key, .ns = INT64_MAX};
 	return &t->slots[at];
 }
 
-static void learn(transfer *known, int64_t ns, int64_t elements) {
+static void learn(struct transfer *known, int64_t ns, int64_t elements) {
 	if (ns < known->ns) known->ns = ns;
 	if (ns > 0 && (double)elements / (double)ns > known->rate) known->rate = (double)elements / (double)ns;
 	known->count++;
@@ -82,7 +82,7 @@ static void learn_all(lk_lifting *l, const lk_comm_events *events) {
 
 lk_status lk_lift_transfers(lk_lifting *l) {
 	lk_comm_events events = {0};
-	lk_transfers *t = l->transfers = calloc(1, sizeof *t);
+	struct lk_transfers *t = l->transfers = calloc(1, sizeof *t);
 	if (!t) return lk_oom(l->err);
 	lk_status status = list_comms(l->c, &events, l->err);
 	for (t->size = 64; t->size < events.count * 4; t->size *= 2) {}
@@ -99,7 +99,7 @@ void lk_lift_transfers_free(lk_lifting *l) {
 }
 
 int64_t lk_lift_transfer(const lk_lifting *l, uint32_t event) {
-	const transfer *same = find(l->transfers, alike(l->c, event)), *all = find(l->transfers, class_of(l->c, event));
+	const struct transfer *same = find(l->transfers, alike(l->c, event)), *all = find(l->transfers, class_of(l->c, event));
 	int64_t ns = l->c->dur_ns[event], elements = elements_of(l->c, event);
 	if (same->count && same->ns < ns) ns = same->ns;
 	if (!all->count || all->rate <= 0 || elements < 0) return ns;

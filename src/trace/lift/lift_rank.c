@@ -38,19 +38,19 @@ lk_status lk_lift_depend(lk_lifting *l, uint32_t op, uint32_t on) {
 
 /* ---- streams ---- */
 
-typedef struct lane_use {
+struct lane_use {
 	uint32_t lane, events;
 	bool stream;
-} lane_use;
+};
 
 static int by_use(const void *a, const void *b) {
-	const lane_use *x = a, *y = b;
+	const struct lane_use *x = a, *y = b;
 	if (x->events != y->events) return x->events > y->events ? -1 : 1;
 	return x->lane < y->lane ? -1 : x->lane > y->lane;
 }
 
 /* The thread of the ProfilerStep annotations, else the busiest one. */
-static uint32_t main_lane(const lk_capture *c, const lane_use *use) {
+static uint32_t main_lane(const lk_capture *c, const struct lane_use *use) {
 	for (uint32_t i = 0; i < c->count; i++)
 		if (c->kind[i] == LK_EVENT_NOTE && strncmp(lk_capture_text(c, c->name[i]), "ProfilerStep#", 13) == 0) return c->lane[i];
 	uint32_t most = LK_NONE;
@@ -64,12 +64,12 @@ static uint32_t main_lane(const lk_capture *c, const lane_use *use) {
 static lk_status map_lanes(lk_lifting *l) {
 	const lk_capture *c = l->c;
 	size_t count = c->lanes.count;
-	lane_use *use = calloc(count + 1, sizeof *use);
+	struct lane_use *use = calloc(count + 1, sizeof *use);
 	l->stream_of = malloc(count + 1);
 	if (!use || !l->stream_of) return free(use), lk_oom(l->err);
 	memset(l->stream_of, LK_STREAMS, count + 1);
 	for (size_t i = 0; i < LK_STREAMS; i++) l->out->lanes[i] = LK_NONE;
-	for (size_t i = 0; i < count; i++) use[i] = (lane_use){(uint32_t)i, 0, c->lanes.at[i].stream};
+	for (size_t i = 0; i < count; i++) use[i] = (struct lane_use){(uint32_t)i, 0, c->lanes.at[i].stream};
 	for (uint32_t e = 0; e < c->count; e++)
 		use[c->lane[e]].events += use[c->lane[e]].stream ? lk_event_on_device(c->kind[e]) : c->kind[e] != LK_EVENT_RUNTIME || lk_host_call(c, e);
 	l->main_lane = main_lane(c, use);

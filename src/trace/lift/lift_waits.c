@@ -86,34 +86,34 @@ lk_status lk_lift_unsaid_sync(lk_lifting *l, const lk_run *gap, uint32_t op, int
 /* Which stream an event was recorded on is not said. Communication waits for the computation launched last; other work waits for
  * communication that its stream has not waited for yet, else for the work of any other stream that was over last. What was not
  * over when the work began was not waited for. */
-typedef struct choice {
+struct choice {
 	uint32_t op;
 	int rank;        /* the higher the likelier */
 	int64_t end_ns;
-} choice;
+};
 
 static bool is_comm(const lk_lifting *l, uint32_t op) {
 	return op_at(l, op)->what == LK_LIFTED_COMM;
 }
 
-static choice judge(const lk_lifting *l, uint8_t stream, uint8_t other, bool comm, int64_t time) {
+static struct choice judge(const lk_lifting *l, uint8_t stream, uint8_t other, bool comm, int64_t time) {
 	uint32_t last = l->stream[other].last, op = last;
-	choice c = {.op = LK_NONE};
+	struct choice c = {.op = LK_NONE};
 	if (last == LK_NONE || other == stream) return c;
 	if (op_at(l, last)->end_ns > time) op = over_by(l, other, time);
 	if (op == LK_NONE) return c;
 	bool fresh = op == last && l->awaited[stream][other] != last + 1;
-	c = (choice){op, 0, op_at(l, op)->end_ns};
+	c = (struct choice){op, 0, op_at(l, op)->end_ns};
 	if (comm) c.rank = is_comm(l, last) ? 0 : fresh ? 2 : 1;
 	else c.rank = fresh && is_comm(l, last) ? 3 : fresh ? 2 : op == last ? 1 : 0;
 	return c;
 }
 
 static uint32_t other_work(const lk_lifting *l, uint8_t stream, bool comm, int64_t time, uint32_t taken) {
-	choice best = {.op = LK_NONE};
+	struct choice best = {.op = LK_NONE};
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		if (taken >> s & 1) continue;
-		choice c = judge(l, stream, (uint8_t)s, comm, time);
+		struct choice c = judge(l, stream, (uint8_t)s, comm, time);
 		bool later = comm ? c.op > best.op : c.end_ns > best.end_ns;
 		if (c.op != LK_NONE && (best.op == LK_NONE || c.rank > best.rank || (c.rank == best.rank && later))) best = c;
 	}

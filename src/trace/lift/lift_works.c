@@ -78,17 +78,17 @@ bool lk_lift_unpriced(lk_lifter *l, uint32_t work) {
 /* ---- teams ---- */
 
 /* One rank's use of a process group. */
-typedef struct member {
+struct member {
 	uint32_t name;           /* in the graph, with the ranks of the group where they are known */
 	uint32_t rank;
 	int32_t size;
 	uint32_t comm;
-} member;
+};
 
-typedef LK_VEC(member) members;
+typedef LK_VEC(struct member) members;
 
 static int by_name(const void *a, const void *b) {
-	const member *x = a, *y = b;
+	const struct member *x = a, *y = b;
 	if (x->name != y->name) return x->name < y->name ? -1 : 1;
 	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
 	return x->comm < y->comm ? -1 : x->comm > y->comm;
@@ -107,7 +107,7 @@ static bool list_members(lk_lifter *l, members *list) {
 			         note->ranks ? " " : "", lk_works_text(w, note->ranks));
 			uint32_t id = lk_intern_id(l->graph->names, name);
 			if (id == UINT32_MAX || !lk_push(list)) return false;
-			*lk_last(list) = (member){id, rank, note->group_size, (uint32_t)i};
+			*lk_last(list) = (struct member){id, rank, note->group_size, (uint32_t)i};
 		}
 	}
 	if (list->count) qsort(list->at, list->count, sizeof *list->at, by_name);
@@ -116,7 +116,7 @@ static bool list_members(lk_lifter *l, members *list) {
 
 /* One team of the members of one name from `begin` on; where there are more ranks than the group has, the name means
  * another group on each of them. */
-static bool add_teams(lk_lifter *l, const member *list, size_t count) {
+static bool add_teams(lk_lifter *l, const struct member *list, size_t count) {
 	uint32_t ranks = 0, size = 0;
 	for (size_t i = 0; i < count; i++) {
 		ranks += !i || list[i].rank != list[i - 1].rank;

@@ -6,17 +6,17 @@
 #include "trace/lift/lift_internal.h"
 
 /* One end of a message. */
-typedef struct message {
+struct message {
 	uint32_t from, to;       /* places of the ranks */
 	int64_t tag;
 	bool receives;
 	uint32_t comm;           /* of the rank that it is on */
-} message;
+};
 
-typedef LK_VEC(message) messages;
+typedef LK_VEC(struct message) messages;
 
 static int by_key(const void *a, const void *b) {
-	const message *x = a, *y = b;
+	const struct message *x = a, *y = b;
 	if (x->from != y->from) return x->from < y->from ? -1 : 1;
 	if (x->to != y->to) return x->to < y->to ? -1 : 1;
 	if (x->tag != y->tag) return x->tag < y->tag ? -1 : 1;
@@ -42,7 +42,7 @@ static bool list_messages(lk_lifter *l, messages *list) {
 			if (peer == LK_NONE || peer == rank) continue;
 			bool receives = note->kind == LK_OP_RECV;
 			if (!lk_push(list)) return false;
-			*lk_last(list) = (message){receives ? peer : rank, receives ? rank : peer, w->comms.at[i].sequence, receives,
+			*lk_last(list) = (struct message){receives ? peer : rank, receives ? rank : peer, w->comms.at[i].sequence, receives,
 									   (uint32_t)i};
 		}
 	}
@@ -59,7 +59,7 @@ static size_t run_of(const messages *list, size_t at) {
 }
 
 /* Gives the messages of one key their channels at both ends, unless some have no partner. */
-static bool give_channel(lk_lifter *l, const message *m, size_t count, uint32_t *used) {
+static bool give_channel(lk_lifter *l, const struct message *m, size_t count, uint32_t *used) {
 	size_t receives = 0;
 	for (size_t i = 0; i < count; i++) receives += m[i].receives;
 	if (receives * 2 != count) return false;
@@ -81,7 +81,7 @@ static lk_status wire(lk_lifter *l, const messages *list, uint32_t *used) {
 		if (used[rank] > most) most = used[rank];
 	LK_TRY(lk_graph_set_programs(l->graph, l->count, most, l->err));
 	for (size_t at = 0, run; at < list->count; at += run) {
-		const message *first = &list->at[at], *last = &list->at[at + (run = run_of(list, at)) - 1];
+		const struct message *first = &list->at[at], *last = &list->at[at + (run = run_of(list, at)) - 1];
 		uint32_t a = l->team_of[first->from][first->comm], b = l->team_of[first->to][last->comm];
 		bool paired = !first->receives && last->receives && a != LK_NONE && b != LK_NONE;
 		if (paired) lk_graph_wire(l->graph, first->from, a, first->to, b);

@@ -21,7 +21,7 @@ enum { NONE, PIECE, SYNC, COLLECTIVE, AWAIT, UNKNOWN, DONE = 16 };
 
 enum { OPEN = 64 }; /* collectives that nobody has waited for; the oldest is forgotten */
 
-typedef struct shapes {
+struct shapes {
 	lk_lifter *l;
 	const lk_works *w;
 	uint8_t *does;
@@ -42,13 +42,13 @@ typedef struct shapes {
 		uint32_t op;
 	} open[OPEN];
 	uint32_t opened;
-} shapes;
+};
 
-static const char *name_of(const shapes *s, uint32_t work) { return lk_works_text(s->w, s->w->name[work]); }
+static const char *name_of(const struct shapes *s, uint32_t work) { return lk_works_text(s->w, s->w->name[work]); }
 
 /* ---- what works do ---- */
 
-static bool encloses_only(const shapes *s, uint32_t work) {
+static bool encloses_only(const struct shapes *s, uint32_t work) {
 	return s->w->kind[work] != LK_NODE_OP || strncmp(name_of(s, work), "autograd::engine::evaluate_function", 35) == 0;
 }
 
@@ -76,7 +76,7 @@ static bool foreign(const char *name) {
 }
 
 /* A copy between host and device passes over PCIe; the host waits for one that it will read. */
-static uint8_t transfer(const shapes *s, uint32_t work, lk_op *op) {
+static uint8_t transfer(const struct shapes *s, uint32_t work, lk_op *op) {
 	const lk_tensor *to = &s->w->tensors.at[s->w->tensor_begin[work]];
 	op->kind = LK_OP_COPY;
 	op->bytes = (double)to->elements * to->element_bytes;
@@ -84,7 +84,7 @@ static uint8_t transfer(const shapes *s, uint32_t work, lk_op *op) {
 }
 
 /* What a work does, and as which operation; *whole: its parts are of no interest. */
-static uint8_t classify(const shapes *s, uint32_t work, lk_op *op, bool *whole) {
+static uint8_t classify(const struct shapes *s, uint32_t work, lk_op *op, bool *whole) {
 	const lk_works *w = s->w;
 	const lk_work_comm *comm = lk_works_comm(w, work);
 	bool host, device = lk_works_on_device(w, work, &host);
@@ -106,7 +106,7 @@ static uint8_t classify(const shapes *s, uint32_t work, lk_op *op, bool *whole) 
 	return known == LK_SHAPES_SYNC ? SYNC : PIECE;
 }
 
-static void count(shapes *s, uint32_t work, uint8_t does, bool whole) {
+static void count(struct shapes *s, uint32_t work, uint8_t does, bool whole) {
 	bool host;
 	if (s->w->kind[work] != LK_NODE_OP || does == AWAIT) return;
 	if (does == UNKNOWN) return; /* counted by name */
@@ -117,7 +117,7 @@ static void count(shapes *s, uint32_t work, uint8_t does, bool whole) {
 }
 
 /* What the host spends time on: operations, and annotations that stand for one (as host_time.c has them). */
-static bool of_host(const shapes *s, uint32_t work) {
+static bool of_host(const struct shapes *s, uint32_t work) {
 	const char *name = name_of(s, work);
 	if (s->w->kind[work] == LK_NODE_OP) return true;
 	return s->w->kind[work] == LK_NODE_NOTE &&
@@ -125,7 +125,7 @@ static bool of_host(const shapes *s, uint32_t work) {
 }
 
 /* Works are in the order of their begin, so that what encloses one has been here. */
-static void enclose(shapes *s, uint32_t work) {
+static void enclose(struct shapes *s, uint32_t work) {
 	uint32_t parent = s->w->parent[work];
 	uint32_t above = parent == LK_NONE ? LK_NONE : of_host(s, parent) ? parent : s->above[parent];
 	s->above[work] = above;
@@ -137,7 +137,7 @@ static void enclose(shapes *s, uint32_t work) {
 	s->last[above] = work;
 }
 
-static lk_status find_pieces(shapes *s) {
+static lk_status find_pieces(struct shapes *s) {
 	for (uint32_t i = 0; i < s->w->count; i++)
 		if (s->w->parent[i] != LK_NONE) s->parts[s->w->parent[i]] = 1;
 	for (uint32_t i = 0; i < s->w->count; i++) {
@@ -155,7 +155,7 @@ static lk_status find_pieces(shapes *s) {
 
 /* ---- the walk ---- */
 
-static double overhead(shapes *s, int term, const char *name) {
+static double overhead(struct shapes *s, int term, const char *name) {
 	bool known = true;
 	double us = s->l->overheads ? lk_overheads_mean(s->l->overheads, term, name, &known) : 0;
 	s->l->report->host_times += s->l->overheads != NULL;
@@ -163,12 +163,12 @@ static double overhead(shapes *s, int term, const char *name) {
 	return isfinite(us) && us > 0 ? us * 1e-6 : 0;
 }
 
-static void spend(shapes *s, int term, const char *name, const char *whose) {
+static void spend(struct shapes *s, int term, const char *name, const char *whose) {
 	s->pending += overhead(s, term, name);
 	s->pending_name = whose;
 }
 
-static bool add_host(shapes *s, const char *name, double seconds, uint32_t join) {
+static bool add_host(struct shapes *s, const char *name, double seconds, uint32_t join) {
 	if (s->host != LK_NONE && !lk_lifter_depend(s->l, s->host)) return false;
 	s->host = lk_lifter_add(s->l, &(lk_op){.kind = LK_OP_HOST,
 										 .stream = s->host_stream,
@@ -181,14 +181,14 @@ static bool add_host(shapes *s, const char *name, double seconds, uint32_t join)
 }
 
 /* What has come together since the last operation of the host. */
-static bool add_pending(shapes *s) {
+static bool add_pending(struct shapes *s) {
 	double seconds = s->pending;
 	s->pending = 0;
 	return !(seconds > 0) || add_host(s, s->pending_name, seconds, 0);
 }
 
 /* Dependencies on the collectives whose tensors a work uses. */
-static bool await_tensors(shapes *s, uint32_t work) {
+static bool await_tensors(struct shapes *s, uint32_t work) {
 	for (uint32_t t = s->w->tensor_begin[work]; t < s->w->tensor_begin[work + 1]; t++)
 		for (uint32_t i = 0; i < OPEN && i < s->opened; i++) {
 			if (s->open[i].storage < 0 || s->open[i].storage != s->w->tensors.at[t].storage) continue;
@@ -198,7 +198,7 @@ static bool await_tensors(shapes *s, uint32_t work) {
 	return true;
 }
 
-static void open_collective(shapes *s, uint32_t work, uint32_t op) {
+static void open_collective(struct shapes *s, uint32_t work, uint32_t op) {
 	int64_t sequence = lk_works_comm(s->w, work)->sequence;
 	for (uint32_t t = s->w->tensor_begin[work]; t < s->w->tensor_begin[work + 1]; t++, s->opened++) {
 		s->open[s->opened % OPEN].storage = s->w->tensors.at[t].storage;
@@ -208,7 +208,7 @@ static void open_collective(shapes *s, uint32_t work, uint32_t op) {
 }
 
 /* A wait of the trace: the compute stream waits for the collective of its number. */
-static bool await_sequence(shapes *s, uint32_t work) {
+static bool await_sequence(struct shapes *s, uint32_t work) {
 	int64_t sequence = lk_works_comm(s->w, work)->sequence;
 	for (uint32_t i = 0; i < OPEN && i < s->opened; i++) {
 		if (s->open[i].sequence != sequence || s->open[i].storage < 0) continue;
@@ -225,7 +225,7 @@ static bool await_sequence(shapes *s, uint32_t work) {
 }
 
 /* Tensors of an operation that no rule covers pass through memory once. */
-static void guess(const shapes *s, uint32_t work, lk_op *op) {
+static void guess(const struct shapes *s, uint32_t work, lk_op *op) {
 	op->kind = LK_OP_ELEMENTWISE;
 	op->bytes = 0;
 	for (uint32_t t = s->w->tensor_begin[work]; t < s->w->tensor_begin[work + 1]; t++)
@@ -233,7 +233,7 @@ static void guess(const shapes *s, uint32_t work, lk_op *op) {
 }
 
 /* The launch of what a work does on the device, and that. */
-static bool add_piece(shapes *s, uint32_t work) {
+static bool add_piece(struct shapes *s, uint32_t work) {
 	lk_op op;
 	bool whole;
 	uint8_t does = classify(s, work, &op, &whole);
@@ -253,10 +253,10 @@ static bool add_piece(shapes *s, uint32_t work) {
 	return true;
 }
 
-static bool acts(const shapes *s, uint32_t work) { return s->does[work] != NONE && s->does[work] != AWAIT; }
+static bool acts(const struct shapes *s, uint32_t work) { return s->does[work] != NONE && s->does[work] != AWAIT; }
 
 /* Whether an operation without parts launches something, as far as the overheads know. */
-static bool launches(const shapes *s, uint32_t work) {
+static bool launches(const struct shapes *s, uint32_t work) {
 	bool known = false, host;
 	if (!s->l->overheads || s->first[work] != LK_NONE || !lk_works_on_device(s->w, work, &host)) return false;
 	lk_overheads_mean(s->l->overheads, LK_T2, name_of(s, work), &known);
@@ -264,7 +264,7 @@ static bool launches(const shapes *s, uint32_t work) {
 }
 
 /* A launch inside `work`: the first one is of the work that acts; further ones are time of the host. */
-static bool launch(shapes *s, uint32_t work) {
+static bool launch(struct shapes *s, uint32_t work) {
 	const char *name = name_of(s, work);
 	spend(s, s->had[work] ? LK_T5 : LK_T2, name, name);
 	s->had[work] = 1;
@@ -275,7 +275,7 @@ static bool launch(shapes *s, uint32_t work) {
 	return add_piece(s, piece);
 }
 
-static bool enter(shapes *s, uint32_t work) {
+static bool enter(struct shapes *s, uint32_t work) {
 	const char *name = name_of(s, work);
 	uint32_t above = s->above[work];
 	if (above != LK_NONE) {
@@ -287,7 +287,7 @@ static bool enter(shapes *s, uint32_t work) {
 	return !launches(s, work) || launch(s, work);
 }
 
-static bool leave(shapes *s, uint32_t work) {
+static bool leave(struct shapes *s, uint32_t work) {
 	const char *name = name_of(s, work);
 	if (acts(s, work) && !(s->does[work] & DONE)) {
 		s->acting = work;
@@ -298,7 +298,7 @@ static bool leave(shapes *s, uint32_t work) {
 }
 
 /* All that is inside, without recursion: traces may be nested as deep as they like. */
-static bool add_top(shapes *s, uint32_t top) {
+static bool add_top(struct shapes *s, uint32_t top) {
 	if (!lk_lift_add_stream(s->l, false, s->w->thread[top], &s->host_stream)) return false;
 	uint32_t at = top;
 	s->acting = LK_NONE;
@@ -320,7 +320,7 @@ static bool add_top(shapes *s, uint32_t top) {
 	}
 }
 
-static lk_status walk(shapes *s) {
+static lk_status walk(struct shapes *s) {
 	lk_program *program = &s->l->graph->programs.at[s->l->rank];
 	uint32_t compute = lk_intern_id(s->l->graph->names, "compute"),
 			 comm = lk_intern_id(s->l->graph->names, "collectives");
@@ -336,9 +336,9 @@ static lk_status walk(shapes *s) {
 
 lk_status lk_lift_by_shapes(lk_lifter *l) {
 	size_t n = l->w->count + 1;
-	shapes *s = calloc(1, sizeof *s);
+	struct shapes *s = calloc(1, sizeof *s);
 	if (!s) return lk_oom(l->err);
-	*s = (shapes){.l = l,
+	*s = (struct shapes){.l = l,
 				  .w = l->w,
 				  .does = calloc(n, 1),
 				  .taken = calloc(n, 1),

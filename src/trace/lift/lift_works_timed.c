@@ -7,7 +7,7 @@
 
 #include "trace/lift/lift_internal.h"
 
-typedef struct timed {
+struct timed {
 	lk_lifter *l;
 	const lk_works *w;
 	bool device_timed;
@@ -17,7 +17,7 @@ typedef struct timed {
 	uint8_t *state;
 	LK_VEC(uint32_t) stack;
 	uint64_t circles;        /* dependencies that lead back */
-} timed;
+};
 
 enum { NEW, OPEN, DONE };
 
@@ -30,7 +30,7 @@ static uint32_t dependency(const lk_works *w, uint32_t work, uint32_t at, bool c
 }
 
 /* A work behind all that it depends on; otherwise in the order of ids. */
-static bool put_in_order(timed *t, uint32_t work) {
+static bool put_in_order(struct timed *t, uint32_t work) {
 	if (t->state[work] != NEW) return true;
 	if (!lk_push(&t->stack)) return false;
 	*lk_last(&t->stack) = work;
@@ -53,7 +53,7 @@ static bool put_in_order(timed *t, uint32_t work) {
 	return true;
 }
 
-static bool put_all_in_order(timed *t, bool control) {
+static bool put_all_in_order(struct timed *t, bool control) {
 	t->control = control;
 	t->circles = t->ordered = 0;
 	memset(t->state, NEW, t->w->count);
@@ -64,7 +64,7 @@ static bool put_all_in_order(timed *t, bool control) {
 
 /* Control dependencies that the order does not keep (the converter of PyTorch traces writes such: from a kernel to what
  * encloses its launch) are left out. */
-static bool depend(timed *t, uint32_t work) {
+static bool depend(struct timed *t, uint32_t work) {
 	for (uint32_t i = 0, on; (on = dependency(t->w, work, i, true)) != LK_NONE; i++)
 		if (t->place[on] == LK_NONE) t->l->report->dropped++;
 		else if (!lk_lifter_depend(t->l, t->place[on])) return false;
@@ -72,7 +72,7 @@ static bool depend(timed *t, uint32_t work) {
 }
 
 /* Simulators' traces state work and bytes; a product of that many flops is taken as square. */
-static bool price(timed *t, uint32_t work, lk_op *op) {
+static bool price(struct timed *t, uint32_t work, lk_op *op) {
 	op->bytes = t->w->bytes[work];
 	op->flops = t->w->flops[work];
 	op->dtype = LK_BF16; /* the traces do not say; what training computes in */
@@ -101,7 +101,7 @@ bool lk_works_device_timed(const lk_works *w) {
 	return false;
 }
 
-static bool add(timed *t, uint32_t work) {
+static bool add(struct timed *t, uint32_t work) {
 	const lk_works *w = t->w;
 	const lk_work_comm *comm = lk_works_comm(w, work);
 	bool device = on_device(w, work);
@@ -123,7 +123,7 @@ static bool add(timed *t, uint32_t work) {
 	return true;
 }
 
-static lk_status circle(const timed *t) {
+static lk_status circle(const struct timed *t) {
 	lk_fail(t->l->err, LK_ERR_INPUT, t->w->path, "%llu data dependencies lead back to the node that has them",
 			(unsigned long long)t->circles);
 	return lk_hint(t->l->err, "a trace with circles cannot be run; write it again");
@@ -131,7 +131,7 @@ static lk_status circle(const timed *t) {
 
 lk_status lk_lift_by_dependencies(lk_lifter *l) {
 	size_t n = l->w->count + 1;
-	timed t = {.l = l,
+	struct timed t = {.l = l,
 			   .w = l->w,
 			   .device_timed = lk_works_device_timed(l->w),
 			   .order = malloc(n * sizeof *t.order),

@@ -15,26 +15,26 @@
 enum { DIMS = 8, INPUTS = 24 };
 
 /* An input: a tensor, or a list of them of which only the sum is kept. */
-typedef struct tensor {
+struct tensor {
 	int rank;               /* of a tensor; -1: a list of `tensors` */
 	double dim[DIMS];
 	double elements;
 	int tensors;
 	int bytes;              /* of an element; 0: no tensor */
-} tensor;
+};
 
-typedef struct asked {
-	tensor in[INPUTS], result;
+struct asked {
+	struct tensor in[INPUTS], result;
 	int inputs;
 	lk_dtype dtype;         /* of the first tensor of floating-point numbers */
 	int width;              /* bytes of its elements */
 	bool has_result;
-} asked;
+};
 
 /* ---- reading the texts ---- */
 
 /* One value at *at, to behind it; a tensor's dims, a list of those, or something else. False if the text is broken. */
-static bool read_value(const char **at, int depth, tensor *out) {
+static bool read_value(const char **at, int depth, struct tensor *out) {
 	if (**at != '[') {
 		for (int open = 0; **at && (open || (**at != ',' && **at != ']')); (*at)++)
 			open += (**at == '(') - (**at == ')');
@@ -43,7 +43,7 @@ static bool read_value(const char **at, int depth, tensor *out) {
 	double product = 1;
 	int numbers = 0, lists = 0;
 	for ((*at)++; **at && **at != ']'; *at += **at == ',') {
-		tensor inner = {0};
+		struct tensor inner = {0};
 		if (**at == '[') {
 			if (depth > 8 || !read_value(at, depth + 1, &inner)) return false;
 			lists++;
@@ -95,7 +95,7 @@ static bool floating(const char *type, size_t length, lk_dtype *out) {
 }
 
 /* One type after another, beside the inputs. */
-static void read_types(const char *types, asked *q) {
+static void read_types(const char *types, struct asked *q) {
 	bool found = false;
 	const char *at = types && *types == '[' ? types + 1 : "";
 	for (int i = 0; i < q->inputs; i++) {
@@ -114,13 +114,13 @@ static void read_types(const char *types, asked *q) {
 	if (!found) q->dtype = LK_FP32, q->width = q->inputs && q->in[0].bytes ? q->in[0].bytes : 4;
 }
 
-static bool read_shapes(const char *dims, const char *types, const char *outputs, asked *q) {
-	tensor past = {0};
-	*q = (asked){0};
+static bool read_shapes(const char *dims, const char *types, const char *outputs, struct asked *q) {
+	struct tensor past = {0};
+	*q = (struct asked){0};
 	if (!dims || *dims != '[') return false;
 	for (dims++; *dims && *dims != ']'; dims += *dims == ',') {
-		tensor *to = q->inputs < INPUTS ? &q->in[q->inputs++] : &past;
-		*to = (tensor){0};
+		struct tensor *to = q->inputs < INPUTS ? &q->in[q->inputs++] : &past;
+		*to = (struct tensor){0};
 		if (*dims == ',') continue; /* Kineto leaves scalars empty in places */
 		if (!read_value(&dims, 0, to)) return false;
 		if (*dims != ',' && *dims != ']') return false;
@@ -135,10 +135,10 @@ static bool read_shapes(const char *dims, const char *types, const char *outputs
 
 /* ---- rules ---- */
 
-typedef bool (*rule)(const asked *, lk_op *);
+typedef bool (*rule)(const struct asked *, lk_op *);
 
 /* Tensors among the inputs, with their bytes; the largest one's. */
-static double input_bytes(const asked *q, double *largest) {
+static double input_bytes(const struct asked *q, double *largest) {
 	double sum = 0;
 	*largest = 0;
 	for (int i = 0; i < q->inputs; i++) {
@@ -149,47 +149,47 @@ static double input_bytes(const asked *q, double *largest) {
 	return sum;
 }
 
-static bool stream(const asked *q, lk_op *out, double bytes) {
+static bool stream(const struct asked *q, lk_op *out, double bytes) {
 	out->bytes = bytes;
 	out->flops = 0;
 	return q->inputs > 0 && isfinite(bytes);
 }
 
 /* Reads its inputs, writes a result of the largest one's size. */
-static bool map(const asked *q, lk_op *out) {
+static bool map(const struct asked *q, lk_op *out) {
 	double largest, sum = input_bytes(q, &largest);
 	return stream(q, out, sum + (q->has_result ? q->result.elements * q->width : largest));
 }
 
 /* Writes what is its first input: fill_, zero_, uniform_. */
-static bool fill(const asked *q, lk_op *out) { return stream(q, out, q->in[0].elements * q->in[0].bytes); }
+static bool fill(const struct asked *q, lk_op *out) { return stream(q, out, q->in[0].elements * q->in[0].bytes); }
 
 /* copy_(to, from): writes one, reads the other. */
-static bool copy(const asked *q, lk_op *out) {
+static bool copy(const struct asked *q, lk_op *out) {
 	if (q->inputs < 2) return map(q, out);
 	double from = q->in[1].elements * q->in[1].bytes;
 	return stream(q, out, q->in[0].elements * q->in[0].bytes + from);
 }
 
 /* Reads its inputs; the result is small: sums, means, losses. */
-static bool reduce(const asked *q, lk_op *out) {
+static bool reduce(const struct asked *q, lk_op *out) {
 	double largest, sum = input_bytes(q, &largest);
 	return stream(q, out, sum + (q->has_result ? q->result.elements * q->width : 0));
 }
 
 /* Reads twice what it writes once: statistics first, then the normalised values. */
-static bool norm(const asked *q, lk_op *out) {
+static bool norm(const struct asked *q, lk_op *out) {
 	double largest, sum = input_bytes(q, &largest);
 	return stream(q, out, sum + 2 * largest);
 }
 
 /* A list of tensors is read and written; further lists are read. */
-static bool foreach(const asked *q, lk_op *out) {
+static bool foreach(const struct asked *q, lk_op *out) {
 	double largest, sum = input_bytes(q, &largest);
 	return q->in[0].rank == -1 && stream(q, out, sum + q->in[0].elements * q->in[0].bytes);
 }
 
-static bool product(const asked *q, lk_op *out, double batch, double m, double n, double k) {
+static bool product(const struct asked *q, lk_op *out, double batch, double m, double n, double k) {
 	if (!(batch > 0 && m > 0 && n > 0 && k > 0)) return false;
 	out->batch = batch, out->m = m, out->n = n, out->k = k;
 	out->flops = 2 * batch * m * n * k;
@@ -198,9 +198,9 @@ static bool product(const asked *q, lk_op *out, double batch, double m, double n
 }
 
 /* The product of inputs `a` and a + 1, matrices or batches of them. */
-static bool multiply(const asked *q, lk_op *out, int a) {
+static bool multiply(const struct asked *q, lk_op *out, int a) {
 	if (q->inputs < a + 2) return false;
-	const tensor *x = &q->in[a], *y = &q->in[a + 1];
+	const struct tensor *x = &q->in[a], *y = &q->in[a + 1];
 	if (x->rank < 2 || y->rank < 2 || x->dim[x->rank - 1] != y->dim[y->rank - 2]) return false;
 	double m = x->dim[x->rank - 2], k = x->dim[x->rank - 1], n = y->dim[y->rank - 1];
 	/* batches of the left with one right matrix are one tall matrix */
@@ -208,11 +208,11 @@ static bool multiply(const asked *q, lk_op *out, int a) {
 	return y->rank == 2 ? product(q, out, 1, m * batch, n, k) : product(q, out, batch, m, n, k);
 }
 
-static bool mm(const asked *q, lk_op *out) { return multiply(q, out, 0); }
-static bool addmm(const asked *q, lk_op *out) { return multiply(q, out, 1); }
+static bool mm(const struct asked *q, lk_op *out) { return multiply(q, out, 0); }
+static bool addmm(const struct asked *q, lk_op *out) { return multiply(q, out, 1); }
 
 /* linear(input, weight [out, in], bias) */
-static bool linear(const asked *q, lk_op *out) {
+static bool linear(const struct asked *q, lk_op *out) {
 	if (q->inputs < 2 || q->in[0].rank < 1 || q->in[1].rank != 2) return false;
 	double k = q->in[1].dim[1];
 	if (q->in[0].dim[q->in[0].rank - 1] != k || !(k > 0)) return false;
@@ -221,7 +221,7 @@ static bool linear(const asked *q, lk_op *out) {
 
 /* As implicit product: one row for each output point, the window (weight / filters) as k. `times` products of that
  * size. */
-static bool convolve(const asked *q, lk_op *out, const tensor *result, const tensor *weight, double inputs,
+static bool convolve(const struct asked *q, lk_op *out, const struct tensor *result, const struct tensor *weight, double inputs,
 					 double times) {
 	if (result->rank < 3 || weight->rank != result->rank || !(weight->dim[0] > 0) || !(result->dim[1] > 0))
 		return false;
@@ -235,21 +235,21 @@ static bool convolve(const asked *q, lk_op *out, const tensor *result, const ten
 }
 
 /* convolution(input, weight, ...) */
-static bool convolution(const asked *q, lk_op *out) {
+static bool convolution(const struct asked *q, lk_op *out) {
 	if (q->inputs < 2 || !q->has_result) return false;
 	return convolve(q, out, &q->result, &q->in[1], q->in[0].elements, 1);
 }
 
 /* convolution_backward(gradient, input, weight, ...): the gradients of input and of weight, each the forward's work */
-static bool convolution_backward(const asked *q, lk_op *out) {
+static bool convolution_backward(const struct asked *q, lk_op *out) {
 	if (q->inputs < 3) return false;
 	return convolve(q, out, &q->in[0], &q->in[2], q->in[1].elements, 2);
 }
 
 /* attention(query [..., heads, queries, size], key, value): two products of the scores' size */
-static bool attend(const asked *q, lk_op *out, int first, double products) {
+static bool attend(const struct asked *q, lk_op *out, int first, double products) {
 	if (q->inputs < first + 3) return false;
-	const tensor *a = &q->in[first], *b = &q->in[first + 1];
+	const struct tensor *a = &q->in[first], *b = &q->in[first + 1];
 	if (a->rank != 4 || b->rank != 4) return false;
 	out->batch = a->dim[0] * a->dim[1], out->m = a->dim[2], out->n = b->dim[2], out->k = a->dim[3];
 	out->flops = 2 * products * out->batch * out->m * out->n * out->k;
@@ -257,31 +257,31 @@ static bool attend(const asked *q, lk_op *out, int first, double products) {
 	return out->flops > 0 && isfinite(out->flops);
 }
 
-static bool attention(const asked *q, lk_op *out) { return attend(q, out, 0, 2); }
+static bool attention(const struct asked *q, lk_op *out) { return attend(q, out, 0, 2); }
 /* its backward has the gradient first, and five products: the scores again, and four gradients */
-static bool attention_backward(const asked *q, lk_op *out) { return attend(q, out, 1, 5); }
+static bool attention_backward(const struct asked *q, lk_op *out) { return attend(q, out, 1, 5); }
 /* flash_attn's own layout is [batch, queries, heads, size] */
-static bool flash(const asked *q, lk_op *out, int first, double products) {
+static bool flash(const struct asked *q, lk_op *out, int first, double products) {
 	if (!attend(q, out, first, products)) return false;
-	const tensor *a = &q->in[first], *b = &q->in[first + 1];
+	const struct tensor *a = &q->in[first], *b = &q->in[first + 1];
 	out->batch = a->dim[0] * a->dim[2], out->m = a->dim[1], out->n = b->dim[1];
 	out->flops = 2 * products * out->batch * out->m * out->n * out->k;
 	return true;
 }
-static bool flash_forward(const asked *q, lk_op *out) { return flash(q, out, 0, 2); }
-static bool flash_backward(const asked *q, lk_op *out) { return flash(q, out, 1, 5); }
+static bool flash_forward(const struct asked *q, lk_op *out) { return flash(q, out, 0, 2); }
+static bool flash_backward(const struct asked *q, lk_op *out) { return flash(q, out, 1, 5); }
 
 /* Rows of a table that are named by indices: each is read and written once, and the indices read. */
-static bool gather(const asked *q, lk_op *out, int table, int indices) {
+static bool gather(const struct asked *q, lk_op *out, int table, int indices) {
 	if (q->inputs <= indices || q->inputs <= table || q->in[table].rank < 1) return false;
-	const tensor *t = &q->in[table], *i = &q->in[indices];
+	const struct tensor *t = &q->in[table], *i = &q->in[indices];
 	double row = t->rank > 1 && t->dim[0] > 0 ? t->elements / t->dim[0] : 1;
 	return stream(q, out, i->elements * (2 * row * q->width + i->bytes));
 }
 
-static bool embedding(const asked *q, lk_op *out) { return gather(q, out, 0, 1); }
+static bool embedding(const struct asked *q, lk_op *out) { return gather(q, out, 0, 1); }
 /* the indices are the last tensor */
-static bool index_select(const asked *q, lk_op *out) {
+static bool index_select(const struct asked *q, lk_op *out) {
 	int last = q->inputs - 1;
 	while (last > 0 && !q->in[last].bytes) last--;
 	return gather(q, out, 0, last);
@@ -289,19 +289,19 @@ static bool index_select(const asked *q, lk_op *out) {
 
 /* embedding_dense_backward(gradient, indices, ...): the gradient is read and added to rows; the table is cleared before
  */
-static bool embedding_backward(const asked *q, lk_op *out) {
+static bool embedding_backward(const struct asked *q, lk_op *out) {
 	double table = q->has_result ? q->result.elements * q->width : 0;
 	return stream(q, out, table + 3 * q->in[0].elements * q->width);
 }
 
 /* fbgemm's lookups have tables and optimizer states as flat lists, so that rows and what of them is read follow from
  * the result alone, and how many are pooled is in no shape: at least one row is read for each that is written. */
-static bool pooled(const asked *q, lk_op *out) {
+static bool pooled(const struct asked *q, lk_op *out) {
 	return q->has_result && q->result.rank == 2 && stream(q, out, 2 * q->result.elements * q->width);
 }
 
 /* Sorting by radix: four passes over keys, each read and written. */
-static bool sort(const asked *q, lk_op *out) { return stream(q, out, 8 * q->in[0].elements * q->in[0].bytes); }
+static bool sort(const struct asked *q, lk_op *out) { return stream(q, out, 8 * q->in[0].elements * q->in[0].bytes); }
 
 /* ---- the table ---- */
 
@@ -427,7 +427,7 @@ static bool fits_any(const char *patterns, const char *name) {
 
 lk_shapes_known lk_op_from_shapes(const char *name, const char *dims, const char *types, const char *outputs,
 								  lk_op *out) {
-	asked q;
+	struct asked q;
 	const char *plain = strncmp(name, "aten::", 6) == 0 ? name + 6 : name;
 	if (strcmp(name, "detach") == 0 || strcmp(name, "detach_") == 0) return LK_SHAPES_NOTHING;
 	if (plain != name && fits_any(nothing, plain)) return LK_SHAPES_NOTHING;

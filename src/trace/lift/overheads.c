@@ -14,18 +14,18 @@
 enum { TERMS = 5, MOST_NAMES = 1 << 22, ROWS = 1 << 24 };
 
 /* What is known of one term of one name: single observations, and means that a table gave. */
-typedef struct entry {
+struct entry {
 	LK_VEC(float) seen;
 	double sum, weight; /* of the table's means */
 	double mean;        /* of both; valid unless `stale` */
 	bool stale;
 	const char *launches;
-} entry;
+};
 
 struct lk_overheads {
 	lk_intern *names;
-	LK_VEC(entry) entries[TERMS]; /* by name */
-	entry all[TERMS];             /* over names */
+	LK_VEC(struct entry) entries[TERMS]; /* by name */
+	struct entry all[TERMS];             /* over names */
 	lk_arena arena;
 };
 
@@ -51,7 +51,7 @@ void lk_overheads_free(lk_overheads *o) {
 }
 
 /* The entry of a name, made where it is not there; NULL when memory is out. */
-static entry *entry_of(lk_overheads *o, int term, const char *name) {
+static struct entry *entry_of(lk_overheads *o, int term, const char *name) {
 	uint32_t id = lk_intern_id(o->names, name);
 	if (id >= MOST_NAMES) return NULL;
 	while (o->entries[term - 1].count <= id)
@@ -59,7 +59,7 @@ static entry *entry_of(lk_overheads *o, int term, const char *name) {
 	return &o->entries[term - 1].at[id];
 }
 
-static bool observe(entry *e, double us) {
+static bool observe(struct entry *e, double us) {
 	if (!lk_push(&e->seen)) return false;
 	*lk_last(&e->seen) = (float)us;
 	e->stale = true;
@@ -67,7 +67,7 @@ static bool observe(entry *e, double us) {
 }
 
 lk_status lk_overheads_add(lk_overheads *o, int term, const char *name, double us, lk_error *err) {
-	entry *e = entry_of(o, term, name);
+	struct entry *e = entry_of(o, term, name);
 	if (!(us > 0)) us = 0; /* a correction may have gone too far */
 	return e && observe(e, us) && observe(&o->all[term - 1], us) ? LK_OK : lk_oom(err);
 }
@@ -75,7 +75,7 @@ lk_status lk_overheads_add(lk_overheads *o, int term, const char *name, double u
 /* ---- means ---- */
 
 /* The mean of what lies within 1.5 interquartile ranges of the quartiles; its weight is all that was seen. */
-static void robust(const entry *e, double *sum, double *weight) {
+static void robust(const struct entry *e, double *sum, double *weight) {
 	size_t n = e->seen.count;
 	double *x = n ? malloc(n * sizeof *x) : NULL;
 	if (!x) return;
@@ -89,7 +89,7 @@ static void robust(const entry *e, double *sum, double *weight) {
 }
 
 /* Made when it is first asked for, and kept. */
-static double mean_of(entry *e) {
+static double mean_of(struct entry *e) {
 	if (!e->stale) return e->weight > 0 || e->seen.count ? e->mean : NAN;
 	double sum = e->sum, weight = e->weight;
 	robust(e, &sum, &weight);
@@ -99,13 +99,13 @@ static double mean_of(entry *e) {
 }
 
 double lk_overheads_level(const lk_overheads *o, int term) {
-	return mean_of((entry *)&o->all[term - 1]);
+	return mean_of((struct entry *)&o->all[term - 1]);
 }
 
 double lk_overheads_mean(const lk_overheads *o, int term, const char *name, bool *known) {
 	uint32_t id = lk_intern_find(o->names, name);
 	if (id < o->entries[term - 1].count) {
-		entry *e = &o->entries[term - 1].at[id];
+		struct entry *e = &o->entries[term - 1].at[id];
 		if (known) *known = e->weight > 0 || e->seen.count > 0;
 		if (e->weight > 0 || e->seen.count > 0) return mean_of(e);
 	}
@@ -115,7 +115,7 @@ double lk_overheads_mean(const lk_overheads *o, int term, const char *name, bool
 
 /* ---- files ---- */
 
-static lk_status keep_launches(lk_overheads *o, entry *e, const char *launches, lk_error *err) {
+static lk_status keep_launches(lk_overheads *o, struct entry *e, const char *launches, lk_error *err) {
 	/* The longest list seen counts: an operation may stop early. */
 	if (!*launches || (e->launches && strlen(e->launches) >= strlen(launches))) return LK_OK;
 	e->launches = lk_arena_strdup(&o->arena, launches);
@@ -133,7 +133,7 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 	double us, count = 1;
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[2]), 0, 1e9, &us, where, err));
 	if (*lk_csv_field(csv, at[3])) LK_TRY(lk_parse_real(lk_csv_field(csv, at[3]), 0, 1e15, &count, where, err));
-	entry *e = entry_of(o, term, lk_csv_field(csv, at[1])), *all = &o->all[term - 1];
+	struct entry *e = entry_of(o, term, lk_csv_field(csv, at[1])), *all = &o->all[term - 1];
 	if (!e) return lk_oom(err);
 	e->sum += us * count, e->weight += count, e->stale = true;
 	all->sum += us * count, all->weight += count, all->stale = true;
@@ -166,7 +166,7 @@ lk_status lk_overheads_write(const lk_overheads *o, const char *path, lk_error *
 	                    "type,name,mean_us,count,launches\n");
 	for (int t = 1; t <= TERMS; t++) {
 		for (uint32_t id = 0; id < o->entries[t - 1].count; id++) {
-			const entry *e = &o->entries[t - 1].at[id];
+			const struct entry *e = &o->entries[t - 1].at[id];
 			double weight = e->weight + (double)e->seen.count;
 			if (!(weight > 0)) continue;
 			lk_sink_printf(out, "t%d,", t);

@@ -9,24 +9,24 @@
 
 enum { LEVELS = LK_KNOWN_NOT };
 
-typedef struct slot {
+struct slot {
 	uint64_t key;         /* 0: free */
 	uint32_t newest;      /* 1 + observation; of a keyer: times that the path has come */
 	uint32_t count;
 	float mean[2];        /* valid if `ready` */
 	bool ready;
-} slot;
+};
 
-typedef struct observation {
+struct observation {
 	float value[2];
 	uint32_t older;       /* 1 + observation of the same slot */
 	uint32_t source;
-} observation;
+};
 
 struct lk_step_times {
-	slot *slots;
+	struct slot *slots;
 	size_t size, used;    /* size: a power of two */
-	LK_VEC(observation) seen;
+	LK_VEC(struct observation) seen;
 	LK_VEC(double) scratch;
 };
 
@@ -56,58 +56,58 @@ static uint64_t text_key(const lk_capture *c, uint32_t name) {
 	return lk_hash64(h);
 }
 
-typedef struct keys {
+struct keys {
 	uint64_t level[LEVELS];
-} keys;
+};
 
 static uint64_t mix(uint64_t a, uint64_t b) {
 	return lk_hash64(a ^ (b + 0x9e3779b97f4a7c15u)) | 1;
 }
 
 /* Keys of all operations of a rank in order; counts how often a path came. */
-typedef struct keyer {
+struct keyer {
 	const lk_lifted_rank *rank;
 	uint64_t *names;      /* [names of the capture], 0: not made */
-	slot *rounds;         /* by path key: how often it comes in all, and has come */
+	struct slot *rounds;         /* by path key: how often it comes in all, and has come */
 	size_t size;
-} keyer;
+};
 
-static slot *round_of(keyer *k, uint64_t key) {
+static struct slot *round_of(struct keyer *k, uint64_t key) {
 	size_t at = key >> 1 & (k->size - 1);
 	while (k->rounds[at].key && k->rounds[at].key != key) at = (at + 1) & (k->size - 1);
 	k->rounds[at].key = key;
 	return &k->rounds[at];
 }
 
-static keys coarse_keys(keyer *k, uint32_t name, uint64_t what, uint64_t path) {
+static struct keys coarse_keys(struct keyer *k, uint32_t name, uint64_t what, uint64_t path) {
 	if (!k->names[name]) k->names[name] = text_key(k->rank->capture, name);
-	keys out;
+	struct keys out;
 	out.level[LK_KNOWN_KIND] = mix(1, what);
 	out.level[LK_KNOWN_NAME] = mix(k->names[name], what);
 	out.level[LK_KNOWN_PATH] = mix(out.level[LK_KNOWN_NAME], path);
 	return out;
 }
 
-static keys piece_path(keyer *k, const lk_host_piece *p) {
+static struct keys piece_path(struct keyer *k, const lk_host_piece *p) {
 	return coarse_keys(k, p->name, (uint64_t)p->term << 4 | p->call, p->path);
 }
 
-static keys device_path(keyer *k, const lk_lifted_op *op) {
+static struct keys device_path(struct keyer *k, const lk_lifted_op *op) {
 	return coarse_keys(k, k->rank->capture->name[op->event], 0x100u + op->what, op->path);
 }
 
 /* The place: the how-manieth of how many. Where the counts of two steps differ, no place corresponds. */
-static keys placed(keyer *k, keys out) {
-	slot *round = round_of(k, out.level[LK_KNOWN_PATH]);
+static struct keys placed(struct keyer *k, struct keys out) {
+	struct slot *round = round_of(k, out.level[LK_KNOWN_PATH]);
 	out.level[LK_KNOWN_PLACE] = mix(out.level[LK_KNOWN_PATH], (uint64_t)round->count << 32 | round->newest++);
 	return out;
 }
 
-static keys piece_keys(keyer *k, const lk_host_piece *p) {
+static struct keys piece_keys(struct keyer *k, const lk_host_piece *p) {
 	return placed(k, piece_path(k, p));
 }
 
-static keys device_keys(keyer *k, const lk_lifted_op *op) {
+static struct keys device_keys(struct keyer *k, const lk_lifted_op *op) {
 	return placed(k, device_path(k, op));
 }
 
@@ -116,9 +116,9 @@ static bool is_device(const lk_lifted_op *op) {
 	       op->what == LK_LIFTED_PEERS;
 }
 
-static bool keyer_begin(keyer *k, const lk_lifted_rank *rank) {
+static bool keyer_begin(struct keyer *k, const lk_lifted_rank *rank) {
 	size_t things = rank->ops.count + rank->pieces.count;
-	*k = (keyer){.rank = rank, .size = 1024};
+	*k = (struct keyer){.rank = rank, .size = 1024};
 	while (k->size < things * 2) k->size *= 2;
 	k->names = calloc(lk_intern_count(rank->capture->names) + 1, sizeof *k->names);
 	k->rounds = calloc(k->size, sizeof *k->rounds);
@@ -132,7 +132,7 @@ static bool keyer_begin(keyer *k, const lk_lifted_rank *rank) {
 	return true;
 }
 
-static void keyer_end(keyer *k) {
+static void keyer_end(struct keyer *k) {
 	free(k->names);
 	free(k->rounds);
 }
@@ -140,9 +140,9 @@ static void keyer_end(keyer *k) {
 /* ---- observations ---- */
 
 static bool grow(lk_step_times *t) {
-	slot *old = t->slots;
+	struct slot *old = t->slots;
 	size_t size = t->size;
-	slot *slots = calloc(size * 2, sizeof *slots);
+	struct slot *slots = calloc(size * 2, sizeof *slots);
 	if (!slots) return false;
 	for (size_t i = 0; i < size; i++) {
 		if (!old[i].key) continue;
@@ -155,19 +155,19 @@ static bool grow(lk_step_times *t) {
 	return true;
 }
 
-static slot *find(const lk_step_times *t, uint64_t key) {
+static struct slot *find(const lk_step_times *t, uint64_t key) {
 	size_t at = key & (t->size - 1);
 	while (t->slots[at].key && t->slots[at].key != key) at = (at + 1) & (t->size - 1);
 	return &t->slots[at];
 }
 
-static bool observe(lk_step_times *t, const keys *k, uint32_t source, double first, double second) {
+static bool observe(lk_step_times *t, const struct keys *k, uint32_t source, double first, double second) {
 	for (int level = 0; level < LEVELS; level++) {
 		if (t->used * 2 >= t->size && !grow(t)) return false;
 		if (!lk_push(&t->seen)) return false;
-		slot *s = find(t, k->level[level]);
+		struct slot *s = find(t, k->level[level]);
 		if (!s->key) s->key = k->level[level], t->used++;
-		*lk_last(&t->seen) = (observation){{(float)first, (float)second}, s->newest, source};
+		*lk_last(&t->seen) = (struct observation){{(float)first, (float)second}, s->newest, source};
 		s->newest = (uint32_t)t->seen.count;
 		s->count++;
 		s->ready = false;
@@ -176,17 +176,17 @@ static bool observe(lk_step_times *t, const keys *k, uint32_t source, double fir
 }
 
 lk_status lk_step_times_add(lk_step_times *t, const lk_lifted_rank *rank, uint32_t source, lk_error *err) {
-	keyer k;
+	struct keyer k;
 	bool fine = keyer_begin(&k, rank);
 	for (size_t i = 0; fine && i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
 		for (uint32_t p = op->piece_begin; fine && p < op->piece_end; p++) {
-			keys all = piece_keys(&k, &rank->pieces.at[p]);
+			struct keys all = piece_keys(&k, &rank->pieces.at[p]);
 			if (rank->pieces.at[p].blocked) continue;
 			fine = observe(t, &all, source, (double)rank->pieces.at[p].dur_ns, 0);
 		}
 		if (!fine || !is_device(op)) continue;
-		keys all = device_keys(&k, op);
+		struct keys all = device_keys(&k, op);
 		fine = observe(t, &all, source, (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns), (double)op->lag_ns);
 	}
 	keyer_end(&k);
@@ -206,7 +206,7 @@ static double robust_mean(const double *x, size_t n) {
 }
 
 /* Of the same path, every observation counts: what is long there now and then is long in the mean. */
-static bool settle(lk_step_times *t, slot *s, int level) {
+static bool settle(lk_step_times *t, struct slot *s, int level) {
 	for (int v = 0; v < 2; v++) {
 		t->scratch.count = 0;
 		for (uint32_t o = s->newest; o; o = t->seen.at[o - 1].older) {
@@ -219,26 +219,26 @@ static bool settle(lk_step_times *t, slot *s, int level) {
 }
 
 /* What is asked of a table: times of one source, if it has them. */
-typedef struct question {
+struct question {
 	lk_step_times *times;
-	keyer *keyer;
+	struct keyer *keyer;
 	const lk_shared_overheads *shared;
 	uint32_t source;
 	bool fine;
-} question;
+};
 
 /* The newest observation of a source, or NULL. */
-static const observation *of_source(const lk_step_times *t, const slot *s, uint32_t source) {
+static const struct observation *of_source(const lk_step_times *t, const struct slot *s, uint32_t source) {
 	for (uint32_t o = source == LK_NONE ? 0 : s->newest; o; o = t->seen.at[o - 1].older)
 		if (t->seen.at[o - 1].source == source) return &t->seen.at[o - 1];
 	return NULL;
 }
 
-static lk_known look_up(question *q, const keys *k, double *first, double *second) {
+static lk_known look_up(struct question *q, const struct keys *k, double *first, double *second) {
 	for (int level = 0; level < LEVELS; level++) {
-		slot *s = find(q->times, k->level[level]);
+		struct slot *s = find(q->times, k->level[level]);
 		if (!s->key) continue;
-		const observation *seen = level == LK_KNOWN_PLACE ? of_source(q->times, s, q->source) : NULL;
+		const struct observation *seen = level == LK_KNOWN_PLACE ? of_source(q->times, s, q->source) : NULL;
 		if (!seen && !s->ready && !settle(q->times, s, level)) q->fine = false;
 		*first = (double)(seen ? seen->value[0] : s->mean[0]), *second = (double)(seen ? seen->value[1] : s->mean[1]);
 		return (lk_known)level;
@@ -254,7 +254,7 @@ void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own,
 	}
 }
 
-static double shared_time(const keyer *k, const lk_host_piece *p, const lk_shared_overheads *shared, lk_known *known) {
+static double shared_time(const struct keyer *k, const lk_host_piece *p, const lk_shared_overheads *shared, lk_known *known) {
 	bool by_name;
 	double us = lk_overheads_mean(shared->table, p->term, lk_capture_text(k->rank->capture, p->name), &by_name);
 	if (!isfinite(us)) return *known = LK_KNOWN_NOT, (double)p->dur_ns;
@@ -262,9 +262,9 @@ static double shared_time(const keyer *k, const lk_host_piece *p, const lk_share
 	return us * 1e3 * shared->scale[p->term];
 }
 
-static double piece_time(question *q, const lk_host_piece *p, lk_known *known) {
+static double piece_time(struct question *q, const lk_host_piece *p, lk_known *known) {
 	double ns = (double)p->dur_ns, unused;
-	keys all = piece_keys(q->keyer, p);
+	struct keys all = piece_keys(q->keyer, p);
 	bool gap = p->term == LK_T1 && p->dur_ns > LK_GAP_NS;
 	if (q->shared && gap) return *known = LK_KNOWN_NOT, ns;
 	if (q->shared && p->event != LK_NONE) return shared_time(q->keyer, p, q->shared, known);
@@ -286,7 +286,7 @@ int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t i) {
 	}
 }
 
-static void predict_op(question *q, const lk_lifted_rank *rank, uint32_t i, lk_retimed *out) {
+static void predict_op(struct question *q, const lk_lifted_rank *rank, uint32_t i, lk_retimed *out) {
 	const lk_lifted_op *op = &rank->ops.at[i];
 	lk_known known;
 	double host = 0;
@@ -298,7 +298,7 @@ static void predict_op(question *q, const lk_lifted_rank *rank, uint32_t i, lk_r
 	}
 	if (op->what == LK_LIFTED_HOST) out->ns[i] = llround(host);
 	if (!is_device(op)) return;
-	keys all = device_keys(q->keyer, op);
+	struct keys all = device_keys(q->keyer, op);
 	double lag = (double)op->lag_ns, work = (double)out->ns[i] - lag;
 	known = look_up(q, &all, &work, &lag);
 	out->device_ns[known] += work;
@@ -308,10 +308,10 @@ static void predict_op(question *q, const lk_lifted_rank *rank, uint32_t i, lk_r
 
 lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, const lk_shared_overheads *shared, uint32_t source,
                                 lk_retimed *out, lk_error *err) {
-	keyer k;
+	struct keyer k;
 	bool made = keyer_begin(&k, rank);
 	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns), .lag_ns = calloc(rank->ops.count + 1, sizeof *out->lag_ns)};
-	question q = {t, &k, shared, source, made && out->ns && out->lag_ns};
+	struct question q = {t, &k, shared, source, made && out->ns && out->lag_ns};
 	for (uint32_t i = 0; q.fine && i < rank->ops.count; i++) predict_op(&q, rank, i, out);
 	keyer_end(&k);
 	if (q.fine) return LK_OK;

@@ -14,7 +14,7 @@ enum { METADATA = 1, MEM_LOAD, MEM_STORE, COMP, COMM_SEND, COMM_RECV, COMM_COLL 
 
 enum { NOT_SAID = -1 };
 
-typedef struct reader {
+struct reader {
 	const lk_read_limits *limits;
 	lk_works *w;
 	lk_error *err;
@@ -28,9 +28,9 @@ typedef struct reader {
 	int64_t comm_type, comm_size, from, to, tag;
 	uint32_t group;
 	int64_t group_size;
-} reader;
+};
 
-static void clear_node(reader *r) {
+static void clear_node(struct reader *r) {
 	r->work = LK_WORK_NONE;
 	r->work.id = 0; /* protobuf leaves zeros out */
 	r->type = 0, r->cpu = NOT_SAID, r->stream = NOT_SAID;
@@ -38,14 +38,14 @@ static void clear_node(reader *r) {
 	r->group = 0, r->group_size = 0;
 }
 
-static lk_status broken(const reader *r) {
+static lk_status broken(const struct reader *r) {
 	char where[300];
 	snprintf(where, sizeof where, "%.200s: record %llu", r->w->path, (unsigned long long)r->record);
 	lk_fail(r->err, LK_ERR_INPUT, where, "no Chakra trace, or a damaged one: the record is not valid protobuf");
 	return lk_hint(r->err, "give a Chakra .et file, a PyTorch execution trace or Chakra's JSON");
 }
 
-static lk_status name_bytes(const reader *r, lk_proto bytes, uint32_t *out) {
+static lk_status name_bytes(const struct reader *r, lk_proto bytes, uint32_t *out) {
 	char text[1024];
 	size_t size = lk_proto_size(&bytes);
 	if (size >= sizeof text) size = sizeof text - 1;
@@ -57,12 +57,12 @@ static lk_status name_bytes(const reader *r, lk_proto bytes, uint32_t *out) {
 /* ---- attributes ---- */
 
 /* A value of any of the types of AttributeProto; of lists the first element. */
-typedef struct value {
+struct value {
 	bool number, text;
 	double real;
 	int64_t whole;
 	lk_proto bytes;
-} value;
+};
 
 /* Field numbers of the single forms; the list of each has the next number. */
 enum {
@@ -75,13 +75,13 @@ static int64_t clip(double real) {
 	return real > 9.2e18 ? INT64_MAX : real < -9.2e18 ? INT64_MIN : (int64_t)real;
 }
 
-static bool whole_value(value *v, int64_t whole) {
-	*v = (value){.number = true, .whole = whole, .real = (double)whole};
+static bool whole_value(struct value *v, int64_t whole) {
+	*v = (struct value){.number = true, .whole = whole, .real = (double)whole};
 	return true;
 }
 
-static bool real_value(value *v, double real) {
-	*v = (value){.number = true, .whole = clip(real), .real = real};
+static bool real_value(struct value *v, double real) {
+	*v = (struct value){.number = true, .whole = clip(real), .real = real};
 	return true;
 }
 
@@ -95,7 +95,7 @@ static lk_wire_type wire_of(uint32_t form) {
 	}
 }
 
-static bool decode(uint32_t form, const lk_proto_field *f, value *v) {
+static bool decode(uint32_t form, const lk_proto_field *f, struct value *v) {
 	if (f->type != wire_of(form)) return false;
 	switch (form) {
 	case A_DOUBLE: return real_value(v, lk_proto_double(f->value));
@@ -104,14 +104,14 @@ static bool decode(uint32_t form, const lk_proto_field *f, value *v) {
 	case A_SFIXED32: return whole_value(v, (int32_t)f->value);
 	case A_UINT64: case A_FIXED64: return whole_value(v, f->value > INT64_MAX ? INT64_MAX : (int64_t)f->value);
 	case A_STRING: case A_BYTES:
-		*v = (value){.text = true, .bytes = f->bytes};
+		*v = (struct value){.text = true, .bytes = f->bytes};
 		return true;
 	default: return whole_value(v, (int64_t)f->value);
 	}
 }
 
 /* A list is a message with `repeated values = 1`, numbers of which are packed in proto3. */
-static bool decode_list(uint32_t form, lk_proto list, value *v) {
+static bool decode_list(uint32_t form, lk_proto list, struct value *v) {
 	lk_proto_field f;
 	if (!lk_proto_next(&list, &f) || f.number != 1) return false;
 	if (f.type != LK_WIRE_BYTES || wire_of(form) == LK_WIRE_BYTES) return decode(form, &f, v);
@@ -124,16 +124,16 @@ static bool decode_list(uint32_t form, lk_proto list, value *v) {
 	return decode(form, &first, v);
 }
 
-static lk_status apply(reader *r, const char *name, const value *v) {
+static lk_status apply(struct reader *r, const char *name, const struct value *v) {
 	static const struct {
 		const char *name;
 		size_t offset;
 	} wholes[] = {
-		{"comm_type", offsetof(reader, comm_type)}, {"comm_size", offsetof(reader, comm_size)},
-		{"comm_src", offsetof(reader, from)},       {"comm_dst", offsetof(reader, to)},
-		{"comm_tag", offsetof(reader, tag)},        {"stream", offsetof(reader, stream)},
-		{"tid", offsetof(reader, work.thread)},     {"seq_id", offsetof(reader, work.sequence)},
-		{"pg_size", offsetof(reader, group_size)},
+		{"comm_type", offsetof(struct reader, comm_type)}, {"comm_size", offsetof(struct reader, comm_size)},
+		{"comm_src", offsetof(struct reader, from)},       {"comm_dst", offsetof(struct reader, to)},
+		{"comm_tag", offsetof(struct reader, tag)},        {"stream", offsetof(struct reader, stream)},
+		{"tid", offsetof(struct reader, work.thread)},     {"seq_id", offsetof(struct reader, work.sequence)},
+		{"pg_size", offsetof(struct reader, group_size)},
 	};
 	for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
 		if (v->number && strcmp(name, wholes[i].name) == 0)
@@ -147,9 +147,9 @@ static lk_status apply(reader *r, const char *name, const value *v) {
 	return LK_OK;
 }
 
-static lk_status read_attribute(reader *r, lk_proto message) {
+static lk_status read_attribute(struct reader *r, lk_proto message) {
 	char name[64] = "";
-	value v = {0};
+	struct value v = {0};
 	lk_proto_field f;
 	while (lk_proto_next(&message, &f)) {
 		if (f.number == 1 && f.type == LK_WIRE_BYTES) {
@@ -166,7 +166,7 @@ static lk_status read_attribute(reader *r, lk_proto message) {
 /* ---- inputs and outputs ---- */
 
 /* The tensors among values that Python printed: [id, storage, offset, elements, bytes of an element, 'cuda:0']. */
-static lk_status read_tensors(reader *r, const char *text, size_t length, bool output) {
+static lk_status read_tensors(struct reader *r, const char *text, size_t length, bool output) {
 	for (size_t at = 0; at < length; at++) {
 		char piece[160], device[16];
 		long long id, storage, offset, elements;
@@ -188,7 +188,7 @@ static lk_status read_tensors(reader *r, const char *text, size_t length, bool o
 	return LK_OK;
 }
 
-static lk_status read_sides(reader *r, lk_proto message, bool output) {
+static lk_status read_sides(struct reader *r, lk_proto message, bool output) {
 	enum { VALUES = 1, SHAPES, TYPES };
 	lk_proto_field f;
 	while (lk_proto_next(&message, &f)) {
@@ -206,7 +206,7 @@ static lk_status read_sides(reader *r, lk_proto message, bool output) {
 
 /* ---- nodes ---- */
 
-static lk_op_kind kind_of_comm(const reader *r) {
+static lk_op_kind kind_of_comm(const struct reader *r) {
 	static const uint8_t kinds[] = {
 		/* CollectiveCommType */
 		LK_OP_ALLREDUCE, LK_OP_ALLREDUCE, LK_OP_ALLGATHER,     LK_OP_ALLGATHER,     LK_OP_BROADCAST,
@@ -218,7 +218,7 @@ static lk_op_kind kind_of_comm(const reader *r) {
 	return lk_comm_kind(lk_works_text(r->w, r->work.name));
 }
 
-static lk_status add_comm(reader *r) {
+static lk_status add_comm(struct reader *r) {
 	/* On the CPU side of a collective (c10d::allreduce_) there is no collective: its device side is a node of its own.
 	 */
 	bool collective = r->type >= COMM_SEND && r->type <= COMM_COLL && (r->cpu != 1 || r->comm_size >= 0);
@@ -233,7 +233,7 @@ static lk_status add_comm(reader *r) {
 	return LK_OK;
 }
 
-static lk_status keep(reader *r) {
+static lk_status keep(struct reader *r) {
 	bool comm = r->type >= COMM_SEND && r->type <= COMM_COLL;
 	if (r->type == METADATA || r->type == 0) r->work.kind = LK_NODE_NOTE;
 	else if (r->type == MEM_LOAD || r->type == MEM_STORE) r->work.kind = LK_NODE_MEMORY;
@@ -245,7 +245,7 @@ static lk_status keep(reader *r) {
 }
 
 /* One id, or a packed list of them. */
-static lk_status read_ids(reader *r, const lk_proto_field *f, bool data) {
+static lk_status read_ids(struct reader *r, const lk_proto_field *f, bool data) {
 	lk_proto list = f->bytes;
 	uint64_t id = f->value;
 	bool more =
@@ -263,7 +263,7 @@ static lk_status read_ids(reader *r, const lk_proto_field *f, bool data) {
 /* Microseconds as nanoseconds; clocks count from 1970 at most. */
 static int64_t nanoseconds(uint64_t us) { return us < (uint64_t)INT64_MAX / 1000 ? (int64_t)us * 1000 : INT64_MAX / 2; }
 
-static lk_status read_field(reader *r, const lk_proto_field *f) {
+static lk_status read_field(struct reader *r, const lk_proto_field *f) {
 	bool bytes = f->type == LK_WIRE_BYTES, number = f->type == LK_WIRE_VARINT;
 	switch (f->number) {
 	case 1: if (number) r->work.id = (int64_t)(f->value & INT64_MAX); return LK_OK;
@@ -280,7 +280,7 @@ static lk_status read_field(reader *r, const lk_proto_field *f) {
 	}
 }
 
-static lk_status read_node(reader *r, lk_proto message) {
+static lk_status read_node(struct reader *r, lk_proto message) {
 	lk_proto_field f;
 	clear_node(r);
 	while (lk_proto_next(&message, &f)) LK_TRY(read_field(r, &f));
@@ -288,7 +288,7 @@ static lk_status read_node(reader *r, lk_proto message) {
 }
 
 /* GlobalMetadata{version = 1, attr = 2}; the attribute "schema" names the trace that it was converted from. */
-static lk_status read_metadata(reader *r, lk_proto message) {
+static lk_status read_metadata(struct reader *r, lk_proto message) {
 	lk_proto_field f;
 	while (lk_proto_next(&message, &f)) {
 		if (f.number != 1 || f.type != LK_WIRE_BYTES) continue;
@@ -304,7 +304,7 @@ static bool is_node(lk_proto message) {
 	return lk_proto_next(&message, &f) && (f.type == LK_WIRE_VARINT || f.number > 2);
 }
 
-static lk_status read_records(reader *r, lk_proto file) {
+static lk_status read_records(struct reader *r, lk_proto file) {
 	while (file.at < file.end) {
 		uint64_t length;
 		bool whole = lk_proto_varint(&file, &length) && length <= lk_proto_size(&file);
@@ -324,7 +324,7 @@ static lk_status read_records(reader *r, lk_proto file) {
 }
 
 lk_status lk_chakra_read(const void *bytes, size_t size, const lk_read_limits *limits, lk_works *works, lk_error *err) {
-	reader r = {.limits = limits, .w = works, .err = err};
+	struct reader r = {.limits = limits, .w = works, .err = err};
 	works->format = "Chakra protobuf";
 	lk_status status = read_records(&r, lk_proto_open(bytes, size));
 	lk_vec_free(&r.shape.text);
@@ -343,7 +343,7 @@ static void plain_key(const char *key, char *out, size_t size) {
 }
 
 /* A number, or the first in a list; *found false for anything else. */
-static lk_status json_number(reader *r, lk_json *json, double *out, bool *found) {
+static lk_status json_number(struct reader *r, lk_json *json, double *out, bool *found) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, r->err));
 	*found = token == LK_JSON_NUMBER || token == LK_JSON_TRUE || token == LK_JSON_FALSE || token == LK_JSON_STRING;
@@ -358,7 +358,7 @@ static lk_status json_number(reader *r, lk_json *json, double *out, bool *found)
 	return LK_OK;
 }
 
-static lk_status json_ids(reader *r, lk_json *json, bool data) {
+static lk_status json_ids(struct reader *r, lk_json *json, bool data) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, r->err));
 	for (bool list = token == LK_JSON_ARRAY;;) {
@@ -374,7 +374,7 @@ static lk_status json_ids(reader *r, lk_json *json, bool data) {
 	}
 }
 
-static lk_status json_type(reader *r, lk_json *json) {
+static lk_status json_type(struct reader *r, lk_json *json) {
 	static const char *const names[] = {"INVALID", "METADATA",  "MEM_LOAD",  "MEM_STORE",
 										"COMP",    "COMM_SEND", "COMM_RECV", "COMM_COLL"};
 	lk_json_token token;
@@ -389,14 +389,14 @@ static lk_status json_type(reader *r, lk_json *json) {
 	return LK_OK;
 }
 
-static lk_status json_text(reader *r, lk_json *json, uint32_t *out) {
+static lk_status json_text(struct reader *r, lk_json *json, uint32_t *out) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, r->err));
 	if (token != LK_JSON_STRING) return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(json), "a text is expected here");
 	return lk_works_name(r->w, r->limits, lk_json_text(json, NULL), out, r->err);
 }
 
-static lk_status json_member(reader *r, lk_json *json, const char *key) {
+static lk_status json_member(struct reader *r, lk_json *json, const char *key) {
 	double number;
 	bool found;
 	if (strcmp(key, "name") == 0) return json_text(r, json, &r->work.name);
@@ -418,7 +418,7 @@ static lk_status json_member(reader *r, lk_json *json, const char *key) {
 	return LK_OK;
 }
 
-static lk_status json_node(reader *r, lk_json *json) {
+static lk_status json_node(struct reader *r, lk_json *json) {
 	lk_json_token token;
 	clear_node(r);
 	r->record++;
@@ -432,7 +432,7 @@ static lk_status json_node(reader *r, lk_json *json) {
 }
 
 lk_status lk_chakra_json_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works, lk_error *err) {
-	reader r = {.limits = limits, .w = works, .err = err};
+	struct reader r = {.limits = limits, .w = works, .err = err};
 	lk_json_token token;
 	for (;;) {
 		LK_TRY(lk_json_next(json, &token, err));

@@ -7,21 +7,21 @@
 
 typedef enum how { PHASE, CATEGORY, TEXT, TIME, WHOLE, PLACE, THREE, VALUE, ARGUMENTS, NESTED } how;
 
-typedef struct key {
+struct key {
 	const char *name;
 	uint8_t length, how;
 	uint16_t where;          /* offset in lk_kineto_fields */
-} key;
+};
 
 #define KEY(name, how, field) {name, sizeof name - 1, how, offsetof(lk_kineto_fields, field)}
 
-static const key event_keys[] = {
+static const struct key event_keys[] = {
 	KEY("ph", PHASE, ph),        KEY("cat", CATEGORY, kind),   KEY("name", TEXT, name),
 	KEY("pid", PLACE, process),  KEY("tid", PLACE, thread),    KEY("ts", TIME, start_ns),
 	KEY("dur", TIME, dur_ns),    KEY("args", ARGUMENTS, name), KEY("traceEvents", NESTED, name),
 };
 
-static const key argument_keys[] = {
+static const struct key argument_keys[] = {
 	KEY("External id", WHOLE, external),        KEY("external id", WHOLE, external),
 	KEY("correlation", WHOLE, correlation),     KEY("Record function id", WHOLE, record),
 	KEY("Sequence number", WHOLE, sequence),    KEY("stream", WHOLE, stream),
@@ -39,7 +39,7 @@ static const key argument_keys[] = {
 };
 
 /* `where` is what the category means. Old files write Operator, Kernel, Runtime: small letters stand for both. */
-static const key categories[] = {
+static const struct key categories[] = {
 #define CATEGORY_OF(name, kind) {name, sizeof name - 1, CATEGORY, kind}
 	CATEGORY_OF("cpu_op", LK_EVENT_OP),                CATEGORY_OF("operator", LK_EVENT_OP),
 	CATEGORY_OF("user_annotation", LK_EVENT_NOTE),     CATEGORY_OF("cuda_runtime", LK_EVENT_RUNTIME),
@@ -68,7 +68,7 @@ static inline size_t hash_of(uint64_t word, size_t length) {
 	return (word ^ length * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93) >> 40;
 }
 
-static void put(lk_key_slot *slots, size_t mask, const key *keys, size_t count) {
+static void put(lk_key_slot *slots, size_t mask, const struct key *keys, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		char text[64] = "";
 		memcpy(text, keys[i].name, keys[i].length);
@@ -79,7 +79,7 @@ static void put(lk_key_slot *slots, size_t mask, const key *keys, size_t count) 
 	}
 }
 
-static inline int find(const lk_key_slot *slots, size_t mask, const key *keys, const char *text, size_t length) {
+static inline int find(const lk_key_slot *slots, size_t mask, const struct key *keys, const char *text, size_t length) {
 	uint64_t word = word_of(text, length);
 	for (size_t at = hash_of(word, length) & mask; slots[at].number; at = (at + 1) & mask) {
 		if (slots[at].word != word || slots[at].length != length) continue;
@@ -90,14 +90,14 @@ static inline int find(const lk_key_slot *slots, size_t mask, const key *keys, c
 }
 
 /* A key with escapes in it: no profiler writes one, but it is JSON. */
-static __attribute__((noinline)) int find_escaped(const lk_key_slot *slots, size_t mask, const key *keys,
+static __attribute__((noinline)) int find_escaped(const lk_key_slot *slots, size_t mask, const struct key *keys,
                                                   lk_slice text) {
 	char plain[64] = "";
 	size_t length = lk_slice_text(text, plain, sizeof plain - 8);
 	return find(slots, mask, keys, plain, length);
 }
 
-static inline int find_slice(const lk_key_slot *slots, size_t mask, const key *keys, lk_slice text) {
+static inline int find_slice(const lk_key_slot *slots, size_t mask, const struct key *keys, lk_slice text) {
 	return text.plain ? find(slots, mask, keys, text.at, text.length) : find_escaped(slots, mask, keys, text);
 }
 
@@ -128,28 +128,28 @@ static uint8_t kind_of(const lk_keys *k, lk_slice category) {
 
 /* ---- values ---- */
 
-typedef struct cursor {
+struct cursor {
 	lk_kineto_fields *f;
 	const lk_keys *keys;
 	const char *p, *end;
 	lk_event_state state;    /* why a function returned false */
-} cursor;
+};
 
-static bool stop(cursor *c, lk_event_state state) {
+static bool stop(struct cursor *c, lk_event_state state) {
 	c->state = state;
 	return false;
 }
 
-static bool wrong(cursor *c) {
+static bool wrong(struct cursor *c) {
 	return stop(c, c->p >= c->end ? LK_EVENT_SHORT : LK_EVENT_DAMAGED);
 }
 
-static inline void skip_space(cursor *c) {
+static inline void skip_space(struct cursor *c) {
 	while ((unsigned char)*c->p <= ' ' && c->p < c->end) c->p++;
 }
 
 /* The text whose opening quote is at the cursor. */
-static inline bool read_text(cursor *c, lk_slice *out) {
+static inline bool read_text(struct cursor *c, lk_slice *out) {
 	const char *first = c->p + 1, *p = first;
 	bool plain = true;
 	for (;; plain = false) {
@@ -185,7 +185,7 @@ static inline const char *bare_stop(const char *p) {
 }
 
 /* What is neither text nor list: up to the next separator. */
-static inline bool read_bare(cursor *c, lk_slice *out) {
+static inline bool read_bare(struct cursor *c, lk_slice *out) {
 	const char *first = c->p;
 	c->p = bare_stop(first);
 	*out = (lk_slice){first, (uint32_t)(c->p - first), true};
@@ -193,7 +193,7 @@ static inline bool read_bare(cursor *c, lk_slice *out) {
 	return c->p > first || stop(c, LK_EVENT_DAMAGED);
 }
 
-static bool read_list(cursor *c, lk_slice *out) {
+static bool read_list(struct cursor *c, lk_slice *out) {
 	lk_skip skip = {0};
 	const char *first = c->p;
 	lk_skip_state state = lk_skip_on(&skip, &c->p, c->end);
@@ -202,13 +202,13 @@ static bool read_list(cursor *c, lk_slice *out) {
 	return true;
 }
 
-static inline bool read_value(cursor *c, lk_slice *out) {
+static inline bool read_value(struct cursor *c, lk_slice *out) {
 	if (*c->p == '"') return read_text(c, out);
 	return *c->p == '{' || *c->p == '[' ? read_list(c, out) : read_bare(c, out);
 }
 
 /* A number, also in quotes; what is none leaves the field alone. */
-static bool read_number(cursor *c, lk_slice *out) {
+static bool read_number(struct cursor *c, lk_slice *out) {
 	bool list = *c->p == '{' || *c->p == '[';
 	if (!read_value(c, out)) return false;
 	if (list) out->length = 0;
@@ -225,11 +225,11 @@ static inline const char *read_digits(const char *p, int64_t *value) {
 }
 
 /* Whether a number ends at `p` and not at the end of the window. */
-static inline bool number_ends(const cursor *c, const char *p) {
+static inline bool number_ends(const struct cursor *c, const char *p) {
 	return (*p == ',' || *p == '}' || *p == ']' || (unsigned char)*p <= ' ') && p < c->end;
 }
 
-static bool read_whole_slowly(cursor *c, int64_t *out) {
+static bool read_whole_slowly(struct cursor *c, int64_t *out) {
 	lk_slice slice;
 	if (!read_number(c, &slice)) return false;
 	int64_t value = lk_slice_whole(slice);
@@ -238,7 +238,7 @@ static bool read_whole_slowly(cursor *c, int64_t *out) {
 }
 
 /* Plain digits, as nearly all numbers are, are read where they stand; all else goes the slow way. */
-static inline bool read_whole(cursor *c, int64_t *out) {
+static inline bool read_whole(struct cursor *c, int64_t *out) {
 	const char *first = c->p + (*c->p == '-');
 	int64_t value = 0;
 	const char *p = read_digits(first, &value);
@@ -248,7 +248,7 @@ static inline bool read_whole(cursor *c, int64_t *out) {
 	return true;
 }
 
-static bool read_time_slowly(cursor *c, int64_t *out) {
+static bool read_time_slowly(struct cursor *c, int64_t *out) {
 	lk_slice slice;
 	if (!read_number(c, &slice)) return false;
 	if (slice.length && (unsigned char)(slice.at[slice.at[0] == '-' && slice.length > 1] - '0') < 10)
@@ -257,7 +257,7 @@ static bool read_time_slowly(cursor *c, int64_t *out) {
 }
 
 /* Microseconds with at most three decimals. */
-static inline bool read_time(cursor *c, int64_t *out) {
+static inline bool read_time(struct cursor *c, int64_t *out) {
 	static const int thousandths[] = {1000, 100, 10, 1};
 	int64_t value = 0;
 	const char *p = read_digits(c->p, &value);
@@ -275,7 +275,7 @@ static inline bool read_time(cursor *c, int64_t *out) {
 }
 
 /* A process or thread: a number, or a text, whose slice follows the number in the fields. */
-static bool read_place(cursor *c, int64_t *out, lk_slice *text) {
+static bool read_place(struct cursor *c, int64_t *out, lk_slice *text) {
 	if (*c->p != '"') return read_whole(c, out);
 	return read_text(c, text);
 }
@@ -285,7 +285,7 @@ static int64_t product_of(int64_t x, int64_t y, int64_t z) {
 	return product < 4e9 ? (int64_t)product : 4000000000;
 }
 
-static bool read_three_slowly(cursor *c, int64_t *out) {
+static bool read_three_slowly(struct cursor *c, int64_t *out) {
 	lk_slice list;
 	bool is_list = *c->p == '[';
 	if (!read_value(c, &list)) return false;
@@ -302,7 +302,7 @@ static bool read_three_slowly(cursor *c, int64_t *out) {
 }
 
 /* "[512, 1, 1]" */
-static bool read_three(cursor *c, int64_t *out) {
+static bool read_three(struct cursor *c, int64_t *out) {
 	const char *p = c->p;
 	int64_t n[3] = {0};
 	for (int i = 0; i < 3; i++) {
@@ -321,7 +321,7 @@ static bool read_three(cursor *c, int64_t *out) {
 
 /* ---- members ---- */
 
-static bool read_phase(cursor *c, char *out) {
+static bool read_phase(struct cursor *c, char *out) {
 	lk_slice slice;
 	char plain[4];
 	if (!read_value(c, &slice)) return false;
@@ -337,9 +337,9 @@ static bool useless(const lk_kineto_fields *f) {
 	return f->ph && f->ph != 'M' && f->ph != 'B' && f->ph != 'E';
 }
 
-static bool read_arguments(cursor *c);
+static bool read_arguments(struct cursor *c);
 
-static bool read_member(cursor *c, const key *k) {
+static bool read_member(struct cursor *c, const struct key *k) {
 	lk_slice slice;
 	void *where = (char *)c->f + k->where;
 	switch ((how)k->how) {
@@ -361,7 +361,7 @@ static bool read_member(cursor *c, const key *k) {
 }
 
 /* Moves to the next key and behind its colon. False with DONE: the object is over. */
-static inline bool next_key(cursor *c, bool first, lk_slice *out) {
+static inline bool next_key(struct cursor *c, bool first, lk_slice *out) {
 	skip_space(c);
 	if (!first) {
 		if (*c->p == ',') {
@@ -380,12 +380,12 @@ static inline bool next_key(cursor *c, bool first, lk_slice *out) {
 	return true;
 }
 
-static inline void note_seen(cursor *c, uint64_t *seen, int i) {
+static inline void note_seen(struct cursor *c, uint64_t *seen, int i) {
 	if (*seen >> i & 1) c->f->twice = true;
 	*seen |= UINT64_C(1) << i;
 }
 
-static bool read_arguments(cursor *c) {
+static bool read_arguments(struct cursor *c) {
 	lk_slice name, unneeded;
 	c->p++;
 	for (bool first = true; next_key(c, first, &name); first = false) {
@@ -397,7 +397,7 @@ static bool read_arguments(cursor *c) {
 }
 
 lk_event_state lk_kineto_event(lk_kineto_fields *f, const lk_keys *keys, const char **at, const char *end, int *depth) {
-	cursor c = {.f = f, .keys = keys, .p = *at + 1, .end = end};
+	struct cursor c = {.f = f, .keys = keys, .p = *at + 1, .end = end};
 	lk_slice name, unneeded;
 	*f = (lk_kineto_fields){
 		.kind = LK_KINETO_UNKNOWN, .start_ns = LK_UNSAID, .dur_ns = LK_UNSAID, .process = -1, .thread = -1,

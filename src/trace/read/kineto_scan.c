@@ -81,13 +81,13 @@ lk_window_state lk_window_more(lk_window *w) {
 
 /* ---- skipping ---- */
 
-typedef struct masks {
+struct masks {
 	uint64_t quote, slash, open, close; /* bit i: byte i of the block */
-} masks;
+};
 
 /* '{' and '[', and '}' and ']', differ in one bit. */
-static masks look(const char *p) {
-	masks m = {0};
+static struct masks look(const char *p) {
+	struct masks m = {0};
 #ifdef __SSE2__
 	for (int i = 0; i < 4; i++) {
 		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
@@ -147,7 +147,7 @@ static int closing(lk_skip *s, uint64_t open, uint64_t close) {
 lk_skip_state lk_skip_on(lk_skip *s, const char **at, const char *end) {
 	const char *p = *at;
 	while (end - p >= 64) {
-		masks m = look(p);
+		struct masks m = look(p);
 		if (m.slash | s->escaped) {
 			*at = p;
 			lk_skip_state state = skip_slowly(s, at, p + 64);

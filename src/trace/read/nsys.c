@@ -17,18 +17,18 @@ enum { COLUMNS = 14, PROCESSES = 1024, PUSH_POP = 59 };
 /* Times beyond 73 years are no times. */
 #define LAST_NS (INT64_C(1) << 61)
 
-typedef struct text_id {
+struct text_id {
 	int64_t id;
 	uint32_t name;
-} text_id;
+};
 
-typedef struct reader {
+struct reader {
 	sqlite3 *db;
 	const char *path;
 	const lk_read_limits *limits;
 	lk_capture *c;
 	lk_error *err;
-	LK_VEC(text_id) texts;   /* StringIds, by id */
+	LK_VEC(struct text_id) texts;   /* StringIds, by id */
 	int64_t process;         /* the one that is read; -1 all */
 	struct {
 		int64_t process, kernels;
@@ -36,16 +36,16 @@ typedef struct reader {
 	int process_count;
 	uint64_t strange;        /* rows with times that are none */
 	uint64_t steps, most_steps; /* of the progress handler */
-} reader;
+};
 
 /* ---- the database ---- */
 
 static int progress(void *context) {
-	reader *r = context;
+	struct reader *r = context;
 	return ++r->steps > r->most_steps;
 }
 
-static lk_status refused(const reader *r) {
+static lk_status refused(const struct reader *r) {
 	int code = sqlite3_errcode(r->db);
 	if (code == SQLITE_NOMEM) return lk_oom(r->err);
 	if (code == SQLITE_INTERRUPT) {
@@ -58,7 +58,7 @@ static lk_status refused(const reader *r) {
 	return lk_hint(r->err, "give a database of `nsys export --type sqlite`");
 }
 
-static void harden(reader *r) {
+static void harden(struct reader *r) {
 	static const struct {
 		int what, limit;
 	} limits[] = {
@@ -82,14 +82,14 @@ static void harden(reader *r) {
 }
 
 /* One row of a table, with the columns that were asked for in their order; those that are not there are NULL. */
-typedef lk_status (*row_reader)(reader *r, sqlite3_stmt *row);
+typedef lk_status (*row_reader)(struct reader *r, sqlite3_stmt *row);
 
 static int64_t whole(sqlite3_stmt *row, int column, int64_t none) {
 	return sqlite3_column_type(row, column) == SQLITE_NULL ? none : sqlite3_column_int64(row, column);
 }
 
 /* Whether there is an ordinary table of this name. */
-static lk_status has_table(reader *r, const char *table, bool *found) {
+static lk_status has_table(struct reader *r, const char *table, bool *found) {
 	sqlite3_stmt *row;
 	*found = false;
 	if (sqlite3_prepare_v2(r->db, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1, &row, NULL) !=
@@ -104,7 +104,7 @@ static lk_status has_table(reader *r, const char *table, bool *found) {
 }
 
 /* SELECT of the columns that the table has; NULL when memory is out or the table cannot be read. */
-static char *select_of(reader *r, const char *table, const char *const *columns) {
+static char *select_of(struct reader *r, const char *table, const char *const *columns) {
 	sqlite3_stmt *all = NULL;
 	char *sql = sqlite3_mprintf("SELECT * FROM \"%w\" LIMIT 0", table);
 	int code = sql ? sqlite3_prepare_v2(r->db, sql, -1, &all, NULL) : SQLITE_NOMEM;
@@ -122,7 +122,7 @@ static char *select_of(reader *r, const char *table, const char *const *columns)
 	return sqlite3_str_finish(text);
 }
 
-static lk_status scan(reader *r, const char *table, const char *const *columns, row_reader read) {
+static lk_status scan(struct reader *r, const char *table, const char *const *columns, row_reader read) {
 	bool found;
 	LK_TRY(has_table(r, table, &found));
 	if (!found) return LK_OK;
@@ -139,7 +139,7 @@ static lk_status scan(reader *r, const char *table, const char *const *columns, 
 
 /* ---- texts ---- */
 
-static lk_status intern(reader *r, const char *text, uint32_t *out) {
+static lk_status intern(struct reader *r, const char *text, uint32_t *out) {
 	uint64_t most = r->limits->names ? r->limits->names : 16u << 20;
 	*out = lk_intern_id(r->c->names, text ? text : "");
 	if (*out == UINT32_MAX) return lk_oom(r->err);
@@ -155,7 +155,7 @@ static void drop_version(char *name) {
 		*at = '\0';
 }
 
-static lk_status read_text(reader *r, sqlite3_stmt *row) {
+static lk_status read_text(struct reader *r, sqlite3_stmt *row) {
 	const char *value = (const char *)sqlite3_column_text(row, 1);
 	char name[512];
 	lk_copy(name, sizeof name, value ? value : "");
@@ -166,18 +166,18 @@ static lk_status read_text(reader *r, sqlite3_stmt *row) {
 }
 
 static int by_id(const void *a, const void *b) {
-	const text_id *x = a, *y = b;
+	const struct text_id *x = a, *y = b;
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
 /* A name in a column: the number of a text, or the text itself. */
-static lk_status name_in(reader *r, sqlite3_stmt *row, int column, uint32_t *out) {
+static lk_status name_in(struct reader *r, sqlite3_stmt *row, int column, uint32_t *out) {
 	*out = 0;
 	if (sqlite3_column_type(row, column) == SQLITE_TEXT)
 		return intern(r, (const char *)sqlite3_column_text(row, column), out);
 	if (sqlite3_column_type(row, column) != SQLITE_INTEGER || !r->texts.count) return LK_OK;
-	text_id key = {sqlite3_column_int64(row, column), 0};
-	const text_id *found = bsearch(&key, r->texts.at, r->texts.count, sizeof key, by_id);
+	struct text_id key = {sqlite3_column_int64(row, column), 0};
+	const struct text_id *found = bsearch(&key, r->texts.at, r->texts.count, sizeof key, by_id);
 	if (found) *out = found->name;
 	return LK_OK;
 }
@@ -188,13 +188,13 @@ static lk_status name_in(reader *r, sqlite3_stmt *row, int column, uint32_t *out
 static int64_t process_of(int64_t global) { return global >> 24 & 0xffffff; }
 static int64_t thread_of(int64_t global) { return global & 0xffffff; }
 
-static bool other_process(const reader *r, sqlite3_stmt *row, int column) {
+static bool other_process(const struct reader *r, sqlite3_stmt *row, int column) {
 	return r->process >= 0 && sqlite3_column_type(row, column) != SQLITE_NULL &&
 	       process_of(sqlite3_column_int64(row, column)) != r->process;
 }
 
 /* Columns 0 and 1 are start and end; false for what is no time. */
-static bool read_times(reader *r, sqlite3_stmt *row, lk_event *event) {
+static bool read_times(struct reader *r, sqlite3_stmt *row, lk_event *event) {
 	int64_t start = whole(row, 0, -1), end = whole(row, 1, -1);
 	bool good = start >= 0 && end >= start && end < LAST_NS;
 	event->start_ns = start, event->dur_ns = end - start;
@@ -202,7 +202,7 @@ static bool read_times(reader *r, sqlite3_stmt *row, lk_event *event) {
 	return good;
 }
 
-static lk_status add(reader *r, const lk_event *event, uint32_t *place) {
+static lk_status add(struct reader *r, const lk_event *event, uint32_t *place) {
 	uint64_t most = r->limits->events ? r->limits->events : 1000000000;
 	if (r->c->count >= most) {
 		lk_fail(r->err, LK_ERR_INPUT, r->path, "holds over %llu events", (unsigned long long)most);
@@ -227,7 +227,7 @@ static const char *const text_columns[COLUMNS] = {"id", "value"};
 static const char *const gpu_columns[COLUMNS] = {"id", "name", "totalMemory", "smCount"};
 static const char *const start_columns[COLUMNS] = {"utcEpochNs"};
 
-static bool begin_device(reader *r, sqlite3_stmt *row, lk_event_kind kind, lk_event *event) {
+static bool begin_device(struct reader *r, sqlite3_stmt *row, lk_event_kind kind, lk_event *event) {
 	*event = (lk_event){.kind = kind, .value = -1};
 	if (other_process(r, row, AT_PROCESS) || !read_times(r, row, event)) return false;
 	event->correlation = (uint32_t)whole(row, AT_CORRELATION, 0);
@@ -241,7 +241,7 @@ static uint32_t volume(sqlite3_stmt *row, int first) {
 	return product > 0 ? product < 4e9 ? (uint32_t)product : 4000000000u : 0;
 }
 
-static lk_status read_kernel(reader *r, sqlite3_stmt *row) {
+static lk_status read_kernel(struct reader *r, sqlite3_stmt *row) {
 	lk_event event;
 	uint32_t place;
 	if (!begin_device(r, row, LK_EVENT_KERNEL, &event)) return LK_OK;
@@ -251,7 +251,7 @@ static lk_status read_kernel(reader *r, sqlite3_stmt *row) {
 	return add(r, &event, &place);
 }
 
-static lk_status read_memcpy(reader *r, sqlite3_stmt *row) {
+static lk_status read_memcpy(struct reader *r, sqlite3_stmt *row) {
 	/* CUpti_ActivityMemcpyKind */
 	static const char *const kinds[] = {"Memcpy (Unknown)", "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA",
 										"Memcpy AtoH",      "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA",
@@ -265,7 +265,7 @@ static lk_status read_memcpy(reader *r, sqlite3_stmt *row) {
 	return add(r, &event, &place);
 }
 
-static lk_status read_memset(reader *r, sqlite3_stmt *row) {
+static lk_status read_memset(struct reader *r, sqlite3_stmt *row) {
 	lk_event event;
 	uint32_t place;
 	if (!begin_device(r, row, LK_EVENT_MEMSET, &event)) return LK_OK;
@@ -274,7 +274,7 @@ static lk_status read_memset(reader *r, sqlite3_stmt *row) {
 	return add(r, &event, &place);
 }
 
-static lk_status read_sync(reader *r, sqlite3_stmt *row) {
+static lk_status read_sync(struct reader *r, sqlite3_stmt *row) {
 	/* CUpti_ActivitySynchronizationType */
 	static const struct {
 		const char *name;
@@ -297,7 +297,7 @@ static lk_status read_sync(reader *r, sqlite3_stmt *row) {
 	return LK_OK;
 }
 
-static lk_status read_runtime(reader *r, sqlite3_stmt *row) {
+static lk_status read_runtime(struct reader *r, sqlite3_stmt *row) {
 	lk_event event = {.kind = LK_EVENT_RUNTIME, .value = -1};
 	uint32_t place;
 	int64_t thread = whole(row, 2, 0);
@@ -309,7 +309,7 @@ static lk_status read_runtime(reader *r, sqlite3_stmt *row) {
 }
 
 /* Ranges that were pushed and popped, which nest; other kinds of NVTX events are no stretches of a thread. */
-static lk_status read_range(reader *r, sqlite3_stmt *row) {
+static lk_status read_range(struct reader *r, sqlite3_stmt *row) {
 	lk_event event = {.kind = LK_EVENT_NOTE, .value = -1};
 	uint32_t place;
 	int64_t thread = whole(row, 2, 0);
@@ -324,7 +324,7 @@ static lk_status read_range(reader *r, sqlite3_stmt *row) {
 
 /* ---- head ---- */
 
-static lk_status count_process(reader *r, sqlite3_stmt *row) {
+static lk_status count_process(struct reader *r, sqlite3_stmt *row) {
 	int at = 0;
 	if (sqlite3_column_type(row, AT_PROCESS) == SQLITE_NULL) return LK_OK;
 	int64_t process = process_of(sqlite3_column_int64(row, AT_PROCESS));
@@ -335,7 +335,7 @@ static lk_status count_process(reader *r, sqlite3_stmt *row) {
 	return LK_OK;
 }
 
-static lk_status choose_process(reader *r) {
+static lk_status choose_process(struct reader *r) {
 	int best = 0;
 	LK_TRY(scan(r, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, count_process));
 	for (int i = 1; i < r->process_count; i++)
@@ -347,7 +347,7 @@ static lk_status choose_process(reader *r) {
 	return LK_OK;
 }
 
-static lk_status read_gpu(reader *r, sqlite3_stmt *row) {
+static lk_status read_gpu(struct reader *r, sqlite3_stmt *row) {
 	double bytes = sqlite3_column_double(row, 2);
 	int64_t sms = whole(row, 3, 0);
 	if (r->c->device) return LK_OK; /* those of a node are alike */
@@ -356,13 +356,13 @@ static lk_status read_gpu(reader *r, sqlite3_stmt *row) {
 	return name_in(r, row, 1, &r->c->device);
 }
 
-static lk_status read_start(reader *r, sqlite3_stmt *row) {
+static lk_status read_start(struct reader *r, sqlite3_stmt *row) {
 	int64_t ns = whole(row, 0, -1);
 	if (ns > 0 && ns < LAST_NS) r->c->origin_ns = ns, r->c->absolute = true;
 	return LK_OK;
 }
 
-static lk_status read_all(reader *r) {
+static lk_status read_all(struct reader *r) {
 	LK_TRY(scan(r, "StringIds", text_columns, read_text));
 	if (r->texts.count) qsort(r->texts.at, r->texts.count, sizeof *r->texts.at, by_id);
 	LK_TRY(scan(r, "TARGET_INFO_GPU", gpu_columns, read_gpu));
@@ -376,7 +376,7 @@ static lk_status read_all(reader *r) {
 	return scan(r, "NVTX_EVENTS", nvtx_columns, read_range);
 }
 
-static lk_status check_found(const reader *r) {
+static lk_status check_found(const struct reader *r) {
 	if (r->strange)
 		lk_capture_warn(r->c, "%llu rows have a start or an end that is no time; they were left out",
 						(unsigned long long)r->strange);
@@ -387,9 +387,9 @@ static lk_status check_found(const reader *r) {
 
 lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_capture *capture, lk_error *err) {
 	static const lk_read_limits none = {0};
-	reader *r = calloc(1, sizeof *r);
+	struct reader *r = calloc(1, sizeof *r);
 	if (!r) return lk_oom(err);
-	*r = (reader){.path = path, .limits = limits ? limits : &none, .c = capture, .err = err};
+	*r = (struct reader){.path = path, .limits = limits ? limits : &none, .c = capture, .err = err};
 	capture->format = "Nsight Systems SQLite";
 	int code =
 		sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);

@@ -18,13 +18,13 @@
 enum { ITEMS = 16 };
 
 /* One input of a node, as far as communication is told by it. */
-typedef struct item {
+struct item {
 	enum { OTHER, NUMBER, TEXT, LIST } kind;
 	double number;           /* of a list: how many elements */
 	char text[96];           /* of a list: its first text */
-} item;
+};
 
-typedef struct reader {
+struct reader {
 	lk_json *json;
 	const lk_read_limits *limits;
 	lk_works *w;
@@ -35,16 +35,16 @@ typedef struct reader {
 	lk_work work;
 	char name[256];
 	int64_t scope;
-	item items[ITEMS];
+	struct item items[ITEMS];
 	uint32_t item_count;
 	lk_comm_note comm;       /* as attributes have it */
 	bool has_comm;
 	LK_VEC(lk_capture_group) aliases; /* `name` of collectives' inputs, `text` the group's own name */
-} reader;
+};
 
-static lk_status next(reader *r, lk_json_token *token) { return lk_json_next(r->json, token, r->err); }
+static lk_status next(struct reader *r, lk_json_token *token) { return lk_json_next(r->json, token, r->err); }
 
-static lk_status skip_rest(reader *r, lk_json_token token) {
+static lk_status skip_rest(struct reader *r, lk_json_token token) {
 	int depth = token == LK_JSON_OBJECT || token == LK_JSON_ARRAY;
 	while (depth) {
 		LK_TRY(next(r, &token));
@@ -54,7 +54,7 @@ static lk_status skip_rest(reader *r, lk_json_token token) {
 	return LK_OK;
 }
 
-static void keep_text(const reader *r, char *out, size_t size) {
+static void keep_text(const struct reader *r, char *out, size_t size) {
 	size_t length;
 	const char *text = lk_json_text(r->json, &length);
 	if (length >= size) length = size - 1;
@@ -68,13 +68,13 @@ static int64_t whole(double x) {
 }
 
 /* A whole number without the rounding of a double: ids are hashes sometimes. */
-static int64_t whole_text(const reader *r) {
+static int64_t whole_text(const struct reader *r) {
 	const char *text = lk_json_text(r->json, NULL);
 	return strpbrk(text, ".eE") ? whole(lk_json_number(r->json)) : strtoll(text, NULL, 10);
 }
 
 /* A number, also alone in a list or in quotes (`ctrl_deps`); `none` for anything else. */
-static lk_status read_whole(reader *r, int64_t none, int64_t *out) {
+static lk_status read_whole(struct reader *r, int64_t none, int64_t *out) {
 	lk_json_token token;
 	bool list = false;
 	*out = none;
@@ -93,7 +93,7 @@ static lk_status read_whole(reader *r, int64_t none, int64_t *out) {
 /* ---- shapes and types ---- */
 
 /* A value as compact JSON without quotes, interned: "[[512,13],[],[]]". */
-static lk_status read_shape(reader *r, bool types, uint32_t *out) {
+static lk_status read_shape(struct reader *r, bool types, uint32_t *out) {
 	int depth = 0;
 	bool comma = false;
 	r->shape.text.count = 0;
@@ -118,15 +118,15 @@ static lk_status read_shape(reader *r, bool types, uint32_t *out) {
 /* ---- values ---- */
 
 /* What a list holds, until it turns out to be a tensor. */
-typedef struct list {
+struct list {
 	double number[5];
 	char text[96];
 	uint32_t count, numbers, texts;
-} list;
+};
 
-static bool is_tensor(const list *l) { return l->count == 6 && l->numbers == 5 && l->texts == 1; }
+static bool is_tensor(const struct list *l) { return l->count == 6 && l->numbers == 5 && l->texts == 1; }
 
-static lk_status add_tensor(reader *r, const list *l, bool output) {
+static lk_status add_tensor(struct reader *r, const struct list *l, bool output) {
 	uint32_t device;
 	LK_TRY(lk_works_name(r->w, r->limits, l->text, &device, r->err));
 	if (!lk_push(&r->w->tensors)) return lk_oom(r->err);
@@ -138,14 +138,14 @@ static lk_status add_tensor(reader *r, const list *l, bool output) {
 }
 
 /* The elements of a list that has begun; depth is limited by the JSON reader. */
-static lk_status read_list(reader *r, bool output, list *l) {
+static lk_status read_list(struct reader *r, bool output, struct list *l) {
 	lk_json_token token;
-	*l = (list){0};
+	*l = (struct list){0};
 	for (;; l->count++) {
 		LK_TRY(next(r, &token));
 		if (token == LK_JSON_ARRAY_END) return is_tensor(l) ? add_tensor(r, l, output) : LK_OK;
 		if (token == LK_JSON_ARRAY) {
-			list inner;
+			struct list inner;
 			LK_TRY(read_list(r, output, &inner));
 		} else if (token == LK_JSON_NUMBER) {
 			if (l->numbers < 5) l->number[l->numbers] = lk_json_number(r->json);
@@ -156,10 +156,10 @@ static lk_status read_list(reader *r, bool output, list *l) {
 	}
 }
 
-static lk_status read_item(reader *r, lk_json_token token, bool output) {
-	item at = {OTHER, 0, ""};
+static lk_status read_item(struct reader *r, lk_json_token token, bool output) {
+	struct item at = {OTHER, 0, ""};
 	if (token == LK_JSON_ARRAY) {
-		list l;
+		struct list l;
 		LK_TRY(read_list(r, output, &l));
 		if (!is_tensor(&l)) at.kind = LIST, at.number = l.count, memcpy(at.text, l.text, sizeof at.text);
 	} else if (token == LK_JSON_NUMBER) at.kind = NUMBER, at.number = lk_json_number(r->json);
@@ -175,7 +175,7 @@ static lk_status read_item(reader *r, lk_json_token token, bool output) {
 	return LK_OK;
 }
 
-static lk_status read_values(reader *r, bool output) {
+static lk_status read_values(struct reader *r, bool output) {
 	lk_json_token token;
 	LK_TRY(next(r, &token));
 	if (token != LK_JSON_ARRAY) return skip_rest(r, token);
@@ -188,11 +188,11 @@ static lk_status read_values(reader *r, bool output) {
 
 /* ---- process groups ---- */
 
-static lk_status name_value(reader *r, const lk_value *value, uint32_t *out) {
+static lk_status name_value(struct reader *r, const lk_value *value, uint32_t *out) {
 	return lk_works_name(r->w, r->limits, value && value->text ? value->text : "", out, r->err);
 }
 
-static lk_status name_ranks(reader *r, lk_arena *arena, const lk_value *ranks, uint32_t *out) {
+static lk_status name_ranks(struct reader *r, lk_arena *arena, const lk_value *ranks, uint32_t *out) {
 	char *text = lk_arena_array(arena, ranks ? ranks->count + 1 : 1, 24);
 	size_t used = 0;
 	if (!text) return lk_oom(r->err);
@@ -205,13 +205,13 @@ static lk_status name_ranks(reader *r, lk_arena *arena, const lk_value *ranks, u
 }
 
 /* Up to 1.0.2 collectives name the group by its address, which the description gives beside the name. */
-static lk_status add_alias(reader *r, const char *address, uint32_t name) {
+static lk_status add_alias(struct reader *r, const char *address, uint32_t name) {
 	if (!lk_push(&r->aliases)) return lk_oom(r->err);
 	lk_last(&r->aliases)->text = name;
 	return lk_works_name(r->w, r->limits, address, &lk_last(&r->aliases)->name, r->err);
 }
 
-static lk_status add_group(reader *r, lk_arena *arena, const lk_value *group) {
+static lk_status add_group(struct reader *r, lk_arena *arena, const lk_value *group) {
 	const lk_value *size = lk_json_get(group, "group_size");
 	lk_capture_group g = {0};
 	if (!lk_json_get(group, "pg_name")) return LK_OK;
@@ -226,7 +226,7 @@ static lk_status add_group(reader *r, lk_arena *arena, const lk_value *group) {
 }
 
 /* "## process_group:init ##" has them as JSON in a text. Where that is none, the groups are not known; no more. */
-static lk_status read_groups(reader *r) {
+static lk_status read_groups(struct reader *r) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *document;
@@ -248,7 +248,7 @@ static lk_status read_groups(reader *r) {
 /* ---- communication ---- */
 
 /* Elements of the tensors of the node that is being read. */
-static int64_t elements(const reader *r, bool output, uint8_t *bytes) {
+static int64_t elements(const struct reader *r, bool output, uint8_t *bytes) {
 	const lk_works *w = r->w;
 	int64_t sum = 0;
 	for (size_t t = w->count ? w->tensor_begin[w->count] : 0; t < w->tensors.count; t++) {
@@ -259,13 +259,13 @@ static int64_t elements(const reader *r, bool output, uint8_t *bytes) {
 	return sum;
 }
 
-static lk_status name_group(reader *r, const item *at, uint32_t *out) {
+static lk_status name_group(struct reader *r, const struct item *at, uint32_t *out) {
 	char text[32];
 	snprintf(text, sizeof text, "%.0f", at->number);
 	return lk_works_name(r->w, r->limits, at->kind == LIST || at->kind == TEXT ? at->text : text, out, r->err);
 }
 
-static lk_status push_comm(reader *r, lk_work_comm *comm) {
+static lk_status push_comm(struct reader *r, lk_work_comm *comm) {
 	comm->note.event = r->w->count;
 	if (comm->note.in_elements < 0) comm->note.in_elements = elements(r, false, &comm->note.element_bytes);
 	if (comm->note.out_elements < 0) comm->note.out_elements = elements(r, true, &comm->note.element_bytes);
@@ -276,7 +276,7 @@ static lk_status push_comm(reader *r, lk_work_comm *comm) {
 }
 
 /* What the inputs of record_param_comms say that attributes did not. */
-static lk_status read_comm(reader *r) {
+static lk_status read_comm(struct reader *r) {
 	lk_work_comm comm = {.note = r->comm, .sequence = -1};
 	uint32_t named = 0;
 	while (named < r->item_count && r->items[named].kind != TEXT) named++;
@@ -286,7 +286,7 @@ static lk_status read_comm(reader *r) {
 	if (comm.note.kind == LK_OP_COUNT) comm.note.kind = (uint8_t)lk_comm_kind(name);
 	if (named >= 3 && r->items[named - 3].kind == NUMBER) comm.sequence = whole(r->items[named - 3].number);
 	if (!comm.note.group && named >= 2) LK_TRY(name_group(r, &r->items[named - 2], &comm.note.group));
-	const item *last = r->item_count ? &r->items[r->item_count - 1] : NULL;
+	const struct item *last = r->item_count ? &r->items[r->item_count - 1] : NULL;
 	if (!comm.note.group_size && named + 3 < r->item_count && last->kind == NUMBER && last->number > 0 &&
 		last->number < 1e9)
 		comm.note.group_size = (int32_t)last->number;
@@ -297,7 +297,7 @@ static lk_status read_comm(reader *r) {
 	return push_comm(r, &comm);
 }
 
-static lk_status read_text_id(reader *r, uint32_t *out) {
+static lk_status read_text_id(struct reader *r, uint32_t *out) {
 	lk_json_token token;
 	char text[256] = "";
 	LK_TRY(next(r, &token));
@@ -306,14 +306,14 @@ static lk_status read_text_id(reader *r, uint32_t *out) {
 	return lk_works_name(r->w, r->limits, text, out, r->err);
 }
 
-static lk_status read_dtype(reader *r) {
+static lk_status read_dtype(struct reader *r) {
 	LK_TRY(read_text_id(r, &r->comm.dtype));
 	int bytes = lk_comm_element_bytes(lk_works_text(r->w, r->comm.dtype));
 	if (bytes) r->comm.element_bytes = (uint8_t)bytes;
 	return LK_OK;
 }
 
-static lk_status read_collective(reader *r) {
+static lk_status read_collective(struct reader *r) {
 	uint32_t name;
 	LK_TRY(read_text_id(r, &name));
 	if (!name) return LK_OK;
@@ -325,7 +325,7 @@ static lk_status read_collective(reader *r) {
 /* ---- nodes ---- */
 
 /* A member of a flat node, or an attribute; *known is false, and nothing read, if it is neither. */
-static lk_status read_attribute(reader *r, const char *key, bool *known) {
+static lk_status read_attribute(struct reader *r, const char *key, bool *known) {
 	int64_t number;
 	*known = true;
 	if (strcmp(key, "rf_id") == 0) {
@@ -352,7 +352,7 @@ static lk_status read_attribute(reader *r, const char *key, bool *known) {
 }
 
 /* {"name": "rf_id", "type": "uint64", "value": 3}; the name comes first. */
-static lk_status read_attr(reader *r) {
+static lk_status read_attr(struct reader *r) {
 	lk_json_token token;
 	char name[64] = "", key[16];
 	for (;;) {
@@ -371,7 +371,7 @@ static lk_status read_attr(reader *r) {
 	}
 }
 
-static lk_status read_attrs(reader *r) {
+static lk_status read_attrs(struct reader *r) {
 	lk_json_token token;
 	LK_TRY(next(r, &token));
 	if (token != LK_JSON_ARRAY) return skip_rest(r, token);
@@ -384,7 +384,7 @@ static lk_status read_attrs(reader *r) {
 }
 
 /* The object {values, shapes, types}, or in flat nodes the list of values itself. */
-static lk_status read_sides(reader *r, bool output) {
+static lk_status read_sides(struct reader *r, bool output) {
 	lk_json_token token;
 	char key[16];
 	LK_TRY(next(r, &token));
@@ -407,7 +407,7 @@ static lk_status read_sides(reader *r, bool output) {
 	}
 }
 
-static lk_status read_name(reader *r) {
+static lk_status read_name(struct reader *r) {
 	lk_json_token token;
 	LK_TRY(next(r, &token));
 	if (token != LK_JSON_STRING) return skip_rest(r, token);
@@ -415,7 +415,7 @@ static lk_status read_name(reader *r) {
 	return lk_works_name(r->w, r->limits, lk_json_text(r->json, NULL), &r->work.name, r->err);
 }
 
-static lk_status read_member(reader *r, const char *key) {
+static lk_status read_member(struct reader *r, const char *key) {
 	bool known;
 	if (strcmp(key, "name") == 0) return read_name(r);
 	if (strcmp(key, "id") == 0) return read_whole(r, -1, &r->work.id);
@@ -431,12 +431,12 @@ static lk_status read_member(reader *r, const char *key) {
 }
 
 /* torch's RecordScope: 0 functions, 1 backward functions, 7 what users (and the profiler) annotate. */
-static lk_node_kind kind_of(const reader *r) {
+static lk_node_kind kind_of(const struct reader *r) {
 	if (strncmp(r->name, "[pytorch|profiler|execution_", 28) == 0) return LK_NODE_ROOT;
 	return r->scope == 7 ? LK_NODE_NOTE : LK_NODE_OP;
 }
 
-static lk_status keep(reader *r) {
+static lk_status keep(struct reader *r) {
 	r->work.kind = kind_of(r);
 	if (strcmp(r->name, "record_param_comms") == 0) {
 		r->work.kind = LK_NODE_OP;
@@ -450,7 +450,7 @@ static lk_status keep(reader *r) {
 	return lk_works_put(r->w, r->limits, &r->work, r->err);
 }
 
-static lk_status read_node(reader *r) {
+static lk_status read_node(struct reader *r) {
 	lk_json_token token;
 	r->work = LK_WORK_NONE;
 	r->work.id = -1;
@@ -469,7 +469,7 @@ static lk_status read_node(reader *r) {
 static bool is_address(const char *name) { return strlen(name) >= 8 && strspn(name, "0123456789") == strlen(name); }
 
 /* Groups that are named by addresses get the name that belongs to it, or are numbered by first use. */
-static lk_status rename_groups(reader *r, uint32_t *name_of) {
+static lk_status rename_groups(struct reader *r, uint32_t *name_of) {
 	uint32_t unnamed = 0;
 	for (size_t i = 0; i < r->aliases.count; i++) name_of[r->aliases.at[i].name] = r->aliases.at[i].text;
 	for (size_t i = 0; i < r->w->comms.count; i++) {
@@ -502,7 +502,7 @@ static void fill_comms(lk_works *w, lk_capture_group *by_name) {
 	}
 }
 
-static lk_status finish_groups(reader *r) {
+static lk_status finish_groups(struct reader *r) {
 	size_t names = lk_intern_count(r->w->names) + r->w->comms.count; /* and those that renaming adds */
 	uint32_t *name_of = calloc(names, sizeof *name_of);
 	lk_capture_group *by_name = calloc(names, sizeof *by_name);
@@ -513,7 +513,7 @@ static lk_status finish_groups(reader *r) {
 	return status;
 }
 
-static lk_status read_all(reader *r) {
+static lk_status read_all(struct reader *r) {
 	lk_json_token token;
 	for (;;) {
 		LK_TRY(next(r, &token));
@@ -525,9 +525,9 @@ static lk_status read_all(reader *r) {
 }
 
 lk_status lk_pytorch_et_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works, lk_error *err) {
-	reader *r = calloc(1, sizeof *r);
+	struct reader *r = calloc(1, sizeof *r);
 	if (!r) return lk_oom(err);
-	*r = (reader){.json = json, .limits = limits, .w = works, .err = err};
+	*r = (struct reader){.json = json, .limits = limits, .w = works, .err = err};
 	lk_status status = read_all(r);
 	lk_vec_free(&r->shape.text);
 	lk_vec_free(&r->groups.text);

@@ -14,13 +14,13 @@ enum { MOST_CHILDREN = 1024 };
 /* Times beyond three months are no times. */
 static const int64_t LAST_NS = INT64_C(1) << 53;
 
-typedef struct loader {
+struct loader {
 	lk_recorded_run *run;
 	const lk_read_limits *limits;
 	uint32_t process;
 	int64_t shift_ns;        /* from this process's times to those of the first */
 	lk_error *err;
-} loader;
+};
 
 void lk_recorded_free(lk_recorded_run *run) {
 	lk_vec_free(&run->calls);
@@ -43,7 +43,7 @@ const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_
 	return names->count ? bsearch(&key, names->at, names->count, sizeof key, by_key) : NULL;
 }
 
-static lk_status intern(loader *l, const char *text, uint32_t *out) {
+static lk_status intern(struct loader *l, const char *text, uint32_t *out) {
 	uint64_t most = l->limits && l->limits->names ? l->limits->names : 16u << 20;
 	char plain[LK_TEXT_MOST * 4];
 	*out = lk_intern_id(l->run->texts, lk_escape(text, plain, sizeof plain));
@@ -51,7 +51,7 @@ static lk_status intern(loader *l, const char *text, uint32_t *out) {
 	return *out < most ? LK_OK : lk_fail(l->err, LK_ERR_INPUT, l->run->path, "holds too many different names");
 }
 
-static lk_status add_name(loader *l, lk_recorded_names *to, const lk_recorded *r) {
+static lk_status add_name(struct loader *l, lk_recorded_names *to, const lk_recorded *r) {
 	const char *slash = strrchr(r->text, '/');
 	if (!lk_push(to)) return lk_oom(l->err);
 	lk_recorded_name *name = lk_last(to);
@@ -74,7 +74,7 @@ static bool possible(const lk_record_entry *r) {
 	}
 }
 
-static lk_status add_call(loader *l, const lk_record_entry *r) {
+static lk_status add_call(struct loader *l, const lk_record_entry *r) {
 	uint64_t most = l->limits && l->limits->events ? l->limits->events : 1000000000;
 	lk_recorded_run *run = l->run;
 	if (!possible(r)) return run->strange++, LK_OK;
@@ -87,7 +87,7 @@ static lk_status add_call(loader *l, const lk_record_entry *r) {
 	return LK_OK;
 }
 
-static lk_status add_record(loader *l, const lk_recorded *r) {
+static lk_status add_record(struct loader *l, const lk_recorded *r) {
 	switch (r->record.kind) {
 	case LK_RECORD_THREAD: return LK_OK;
 	case LK_RECORD_NAME: return add_name(l, &l->run->names, r);
@@ -98,7 +98,7 @@ static lk_status add_record(loader *l, const lk_recorded *r) {
 	}
 }
 
-static lk_status add_records(loader *l, lk_recording *recording) {
+static lk_status add_records(struct loader *l, lk_recording *recording) {
 	lk_recorded *got = malloc(sizeof *got);
 	lk_status status = got ? LK_OK : lk_oom(l->err);
 	while (status == LK_OK && lk_recording_next(recording, got)) status = add_record(l, got);
@@ -148,20 +148,20 @@ static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
 /* ---- requests ---- */
 
 /* By handle: the call that began what it stands for, and, for persistent ones, the call that made it. */
-typedef struct request {
+struct request {
 	uint64_t key;
 	uint32_t call, made;
 	bool used;
-} request;
+};
 
-static request *request_at(request *table, size_t size, uint64_t key) {
+static struct request *request_at(struct request *table, size_t size, uint64_t key) {
 	size_t at = lk_hash64(key) & (size - 1);
 	while (table[at].used && table[at].key != key) at = (at + 1) & (size - 1);
 	return &table[at];
 }
 
 /* A persistent request says what it is when it is made; its starts learn that. */
-static void start(lk_recorded_run *run, request *r, uint32_t call) {
+static void start(lk_recorded_run *run, struct request *r, uint32_t call) {
 	lk_record_entry *record = &run->calls.at[call].record;
 	r->call = call;
 	if (r->made == LK_NONE) return;
@@ -171,10 +171,10 @@ static void start(lk_recorded_run *run, request *r, uint32_t call) {
 	record->comm.element_bytes = made->comm.element_bytes, record->comm.call = made->comm.call;
 }
 
-static void follow(lk_recorded_run *run, request *table, size_t size, uint32_t call) {
+static void follow(lk_recorded_run *run, struct request *table, size_t size, uint32_t call) {
 	const lk_record_entry *record = &run->calls.at[call].record;
-	request *r = request_at(table, size, record->comm.request);
-	if (!r->used) *r = (request){record->comm.request, LK_NONE, LK_NONE, true};
+	struct request *r = request_at(table, size, record->comm.request);
+	if (!r->used) *r = (struct request){record->comm.request, LK_NONE, LK_NONE, true};
 	switch (record->comm.part) {
 	case LK_PART_POST: r->call = call, r->made = LK_NONE; break;
 	case LK_PART_MAKE: r->call = LK_NONE, r->made = call; break;
@@ -193,7 +193,7 @@ static void follow(lk_recorded_run *run, request *table, size_t size, uint32_t c
 static lk_status follow_requests(lk_recorded_run *run, lk_error *err) {
 	size_t size = 16;
 	while (size < run->calls.count * 2) size *= 2;
-	request *table = calloc(size, sizeof *table);
+	struct request *table = calloc(size, sizeof *table);
 	if (!table) return lk_oom(err);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *r = &run->calls.at[i].record;
@@ -230,7 +230,7 @@ static bool is_child(const char *name, uint32_t root) {
 	       strcmp(end, LK_RECORDING_ENDING) == 0;
 }
 
-static lk_status add_child(loader *l, const char *path) {
+static lk_status add_child(struct loader *l, const char *path) {
 	lk_recording recording;
 	lk_error ignored = {0};
 	const lk_recording_head *own = &l->run->head;
@@ -247,7 +247,7 @@ static lk_status add_child(loader *l, const char *path) {
 	return status;
 }
 
-static lk_status add_children(loader *l, const char *path) {
+static lk_status add_children(struct loader *l, const char *path) {
 	char folder[PATH_MAX];
 	const char *slash = strrchr(path, '/');
 	int length = slash ? (int)(slash - path) + 1 : 0;
@@ -264,7 +264,7 @@ static lk_status add_children(loader *l, const char *path) {
 	return status;
 }
 
-static lk_status take(loader *l, lk_recording *recording, lk_intern *texts, const char *path) {
+static lk_status take(struct loader *l, lk_recording *recording, lk_intern *texts, const char *path) {
 	*l->run = (lk_recorded_run){.path = recording->path, .head = recording->head, .texts = texts};
 	lk_status status = add_records(l, recording);
 	if (status == LK_OK && path) status = add_children(l, path);
@@ -276,14 +276,14 @@ static lk_status take(loader *l, lk_recording *recording, lk_intern *texts, cons
 
 lk_status lk_recorded_take(lk_recording *recording, const lk_read_limits *limits, lk_intern *texts, lk_recorded_run *out,
                            lk_error *err) {
-	loader l = {.run = out, .limits = limits, .err = err};
+	struct loader l = {.run = out, .limits = limits, .err = err};
 	return take(&l, recording, texts, NULL);
 }
 
 lk_status lk_recorded_load(const char *path, const lk_read_limits *limits, lk_intern *texts, lk_recorded_run *out,
                            lk_error *err) {
 	lk_recording recording;
-	loader l = {.run = out, .limits = limits, .err = err};
+	struct loader l = {.run = out, .limits = limits, .err = err};
 	LK_TRY(lk_recording_open(path, &recording, err));
 	lk_status status = take(&l, &recording, texts, path);
 	out->path = path;

@@ -24,10 +24,10 @@
 enum { LONGEST_PERIOD = 4096, LOOKED_AT = 1 << 15, REPEATS = 3 };
 static const double NEARLY = 0.9;
 
-typedef struct tokens {
+struct tokens {
 	LK_VEC(uint64_t) token;
 	LK_VEC(uint32_t) call;   /* of each, in run->calls */
-} tokens;
+};
 
 static bool begins_something(const lk_record_entry *r) {
 	return r->kind == LK_RECORD_COMM && r->comm.what != LK_WHAT_OTHER &&
@@ -35,16 +35,16 @@ static bool begins_something(const lk_record_entry *r) {
 	        r->comm.part == LK_PART_ENQUEUE);
 }
 
-typedef struct collector {
+struct collector {
 	const lk_recorded_run *run;
-	tokens *tokens;
+	struct tokens *tokens;
 	uint32_t peer;           /* the busiest connection */
-} collector;
+};
 
 /* A call as a token; false: it is none. */
-typedef bool (*tokenizer)(const collector *c, const lk_recorded_call *call, uint64_t *token);
+typedef bool (*tokenizer)(const struct collector *c, const lk_recorded_call *call, uint64_t *token);
 
-static bool communication(const collector *c, const lk_recorded_call *call, uint64_t *token) {
+static bool communication(const struct collector *c, const lk_recorded_call *call, uint64_t *token) {
 	const lk_record_entry *r = &call->record;
 	if (r->thread != c->run->main_thread || !begins_something(r)) return false;
 	uint64_t key = lk_hash64((uint64_t)r->comm.call << 32 | r->object);
@@ -53,7 +53,7 @@ static bool communication(const collector *c, const lk_recorded_call *call, uint
 }
 
 /* Smaller ones are notes about those that follow. */
-static bool message(const collector *c, const lk_recorded_call *call, uint64_t *token) {
+static bool message(const struct collector *c, const lk_recorded_call *call, uint64_t *token) {
 	enum { NOTE_BYTES = 1024 };
 	const lk_record_entry *r = &call->record;
 	if (r->kind != LK_RECORD_SENT || r->object != c->peer || r->io.sequential || r->io.most <= NOTE_BYTES) return false;
@@ -61,7 +61,7 @@ static bool message(const collector *c, const lk_recorded_call *call, uint64_t *
 	return true;
 }
 
-static bool from_pipe(const collector *c, const lk_recorded_call *call, uint64_t *token) {
+static bool from_pipe(const struct collector *c, const lk_recorded_call *call, uint64_t *token) {
 	const lk_record_entry *r = &call->record;
 	if (r->kind != LK_RECORD_RECEIVED || r->thread != c->run->main_thread) return false;
 	if (!lk_recorded_by_pipe(c->run, call)) return false;
@@ -79,7 +79,7 @@ static bool is_program_text(const char *path) {
 }
 
 /* Files of one folder are alike. */
-static bool file_call(const collector *c, const lk_recorded_call *call, uint64_t *token) {
+static bool file_call(const struct collector *c, const lk_recorded_call *call, uint64_t *token) {
 	const lk_record_entry *r = &call->record;
 	if (r->thread != c->run->main_thread || r->kind < LK_RECORD_OPEN || r->kind > LK_RECORD_SYNC) return false;
 	const lk_recorded_name *file = lk_recorded_find(&c->run->files, 0, r->object);
@@ -91,8 +91,8 @@ static bool file_call(const collector *c, const lk_recorded_call *call, uint64_t
 	return true;
 }
 
-static lk_status collect(collector *c, tokenizer tokenize, lk_error *err) {
-	tokens *t = c->tokens;
+static lk_status collect(struct collector *c, tokenizer tokenize, lk_error *err) {
+	struct tokens *t = c->tokens;
 	t->token.count = t->call.count = 0;
 	for (uint32_t i = 0; i < c->run->calls.count; i++) {
 		uint64_t token;
@@ -105,7 +105,7 @@ static lk_status collect(collector *c, tokenizer tokenize, lk_error *err) {
 }
 
 /* The connection that most was sent by; 0 none. */
-static lk_status find_busiest(collector *c, lk_error *err) {
+static lk_status find_busiest(struct collector *c, lk_error *err) {
 	enum { PEERS = 1 << 12 };
 	double *sent = calloc(PEERS, sizeof *sent);
 	if (!sent) return lk_oom(err);
@@ -149,17 +149,17 @@ static size_t longest_unordered(const uint64_t *sum, size_t count, size_t period
 	return best ? (best + 1) * period : 0;
 }
 
-typedef struct repetition {
+struct repetition {
 	size_t period, where, covered; /* period 0: there is none */
-} repetition;
+};
 
 /* The shortest period whose longest stretch covers nearly as much as that of any other; `sum` NULL: in order. */
-static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t count, repetition *out, lk_error *err) {
+static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t count, struct repetition *out, lk_error *err) {
 	size_t best = 0, most = count / REPEATS;
 	if (most > LONGEST_PERIOD) most = LONGEST_PERIOD;
 	size_t *covered = calloc(most + 1, sizeof *covered), *where = calloc(most + 1, sizeof *where);
 	uint32_t *after = calloc(count + 1, sizeof *after);
-	*out = (repetition){0, 0, 0};
+	*out = (struct repetition){0, 0, 0};
 	lk_status status = covered && where && after ? LK_OK : lk_oom(err);
 	for (size_t p = 1; status == LK_OK && p <= most; p++) {
 		covered[p] = sum ? longest_unordered(sum, count, p, after, &where[p]) : longest(token, count, p, &where[p]);
@@ -167,15 +167,15 @@ static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t 
 		if (covered[p] > best) best = covered[p];
 	}
 	for (size_t p = 1; status == LK_OK && best && p <= most && !out->period; p++)
-		if ((double)covered[p] >= NEARLY * (double)best) *out = (repetition){p, where[p], covered[p]};
+		if ((double)covered[p] >= NEARLY * (double)best) *out = (struct repetition){p, where[p], covered[p]};
 	free(covered), free(where), free(after);
 	return status;
 }
 
 /* Messages of several buckets overtake one another on a busy machine: where too much is out of order, order does not count. */
-static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, size_t count, repetition *out, lk_error *err) {
+static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, size_t count, struct repetition *out, lk_error *err) {
 	static const double ORDERLY = 0.75;
-	repetition unordered = {0, 0, 0};
+	struct repetition unordered = {0, 0, 0};
 	LK_TRY(find_period(token, NULL, count, out, err));
 	if (sum && (double)out->covered < ORDERLY * (double)count) LK_TRY(find_period(token, sum, count, &unordered, err));
 	if (unordered.covered > out->covered) *out = unordered;
@@ -207,7 +207,7 @@ static int64_t end_of_enqueued(const lk_recorded_run *run, uint32_t token, uint3
 }
 
 /* The end of what was begun before token `at`: the last `period` calls, for requests may be done out of order. */
-static int64_t end_before(const lk_recorded_run *run, const tokens *t, size_t at, size_t period) {
+static int64_t end_before(const lk_recorded_run *run, const struct tokens *t, size_t at, size_t period) {
 	uint32_t last = at ? t->call.at[at - 1] : 0;
 	if (at && run->calls.at[last].record.comm.part == LK_PART_ENQUEUE)
 		return end_of_enqueued(run, last, at < t->call.count ? t->call.at[at] : (uint32_t)run->calls.count);
@@ -228,7 +228,7 @@ static lk_status add_moment(lk_recorded_steps *out, int64_t ns, lk_error *err) {
 
 /* Occurrences of the period; where one is broken off (a checkpoint, an evaluation), the next one begins anew, and what lies
  * between belongs to the step before. With `sum`, what follows a step may be in another order. */
-static lk_status mark(const lk_recorded_run *run, const tokens *t, const uint64_t *sum, const repetition *found, lk_recorded_steps *out,
+static lk_status mark(const lk_recorded_run *run, const struct tokens *t, const uint64_t *sum, const struct repetition *found, lk_recorded_steps *out,
                       lk_error *err) {
 	const uint64_t *word = t->token.at + found->where;
 	size_t last = SIZE_MAX, period = found->period;
@@ -254,21 +254,21 @@ static int ascending(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-static int64_t pause_before(const lk_recorded_run *run, const tokens *t, size_t at) {
+static int64_t pause_before(const lk_recorded_run *run, const struct tokens *t, size_t at) {
 	int64_t pause = run->calls.at[t->call.at[at]].record.start_ns - run->calls.at[t->call.at[at - 1]].record.end_ns;
 	return pause > 0 ? pause : 0;
 }
 
-typedef struct batches {
+struct batches {
 	const lk_recorded_run *run;
-	const tokens *tokens;
+	const struct tokens *tokens;
 	int64_t *length, *sorted; /* calls of each batch */
 	uint32_t *begin;         /* its first one */
 	size_t count;
-} batches;
+};
 
 /* Parts the calls at all pauses that are so long; the share of batches that are as long as the one in the middle. */
-static double part(batches *b, int64_t pause) {
+static double part(struct batches *b, int64_t pause) {
 	size_t n = b->tokens->call.count, first = 0, same = 0;
 	int64_t length = 0;
 	b->count = 0;
@@ -286,7 +286,7 @@ static double part(batches *b, int64_t pause) {
 }
 
 /* The pause that parts the calls into batches that are alike, of those longer than half of all; the longest of the best. */
-static int64_t best_pause(batches *b, int64_t *pauses) {
+static int64_t best_pause(struct batches *b, int64_t *pauses) {
 	enum { TRIED = 64 };
 	static const double ENOUGH = 0.8;
 	double best = ENOUGH;
@@ -304,10 +304,10 @@ static int64_t best_pause(batches *b, int64_t *pauses) {
 }
 
 /* Batches of equally many calls with long pauses between them are steps. */
-static lk_status by_pauses(const lk_recorded_run *run, const tokens *t, lk_recorded_steps *out, lk_error *err) {
+static lk_status by_pauses(const lk_recorded_run *run, const struct tokens *t, lk_recorded_steps *out, lk_error *err) {
 	size_t n = t->call.count;
 	if (n < 2 * REPEATS || n > LOOKED_AT) return LK_OK;
-	batches b = {run, t, malloc(n * sizeof *b.length), malloc(n * sizeof *b.sorted), malloc(n * sizeof *b.begin), 0};
+	struct batches b = {run, t, malloc(n * sizeof *b.length), malloc(n * sizeof *b.sorted), malloc(n * sizeof *b.begin), 0};
 	int64_t *pauses = malloc(n * sizeof *pauses);
 	lk_status status = b.length && b.sorted && b.begin && pauses ? LK_OK : lk_oom(err);
 	int64_t pause = status == LK_OK ? best_pause(&b, pauses) : 0;
@@ -320,7 +320,7 @@ static lk_status by_pauses(const lk_recorded_run *run, const tokens *t, lk_recor
 
 /* ---- all ways ---- */
 
-static void keep_alike(tokens *t, uint64_t token) {
+static void keep_alike(struct tokens *t, uint64_t token) {
 	size_t kept = 0;
 	for (size_t i = 0; i < t->token.count; i++) {
 		if (t->token.at[i] != token) continue;
@@ -330,9 +330,9 @@ static void keep_alike(tokens *t, uint64_t token) {
 	t->token.count = t->call.count = kept;
 }
 
-static lk_status try_tokens(collector *c, tokenizer tokenize, bool files, lk_recorded_steps *out, lk_error *err) {
-	tokens *t = c->tokens;
-	repetition found = {0, 0, 0};
+static lk_status try_tokens(struct collector *c, tokenizer tokenize, bool files, lk_recorded_steps *out, lk_error *err) {
+	struct tokens *t = c->tokens;
+	struct repetition found = {0, 0, 0};
 	out->begin.count = 0;
 	LK_TRY(collect(c, tokenize, err));
 	size_t looked = t->token.count < LOOKED_AT ? t->token.count : LOOKED_AT;
@@ -353,8 +353,8 @@ static lk_status try_tokens(collector *c, tokenizer tokenize, bool files, lk_rec
 static lk_status by_period(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err) {
 	static const struct { tokenizer tokenize; bool files; } ways[] = {
 		{communication, false}, {message, false}, {from_pipe, true}, {file_call, true}};
-	tokens t = {0};
-	collector c = {.run = run, .tokens = &t};
+	struct tokens t = {0};
+	struct collector c = {.run = run, .tokens = &t};
 	lk_status status = find_busiest(&c, err);
 	for (size_t i = 0; status == LK_OK && i < sizeof ways / sizeof *ways && out->begin.count < 2; i++) {
 		if (i == 1 && t.call.count) break; /* it communicates by calls that do not repeat */

@@ -121,14 +121,14 @@ lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_
 
 /* ---- reading ---- */
 
-typedef struct reading {
+struct reading {
 	const names *files;
 	const lk_read_limits *limits;
 	lk_trace_files *out;
-} reading;
+};
 
 static lk_status read_one(void *context, size_t job, lk_error *err) {
-	reading *r = context;
+	struct reading *r = context;
 	return lk_trace_read(r->files->at[job], r->limits, &r->out->capture[job], &r->out->works[job], err);
 }
 
@@ -147,7 +147,7 @@ static lk_status read_all(const names *files, const lk_read_limits *limits, int 
 						  lk_error *err) {
 	*out = (lk_trace_files){.capture = calloc(files->count, sizeof *out->capture),
 							.works = calloc(files->count, sizeof *out->works)};
-	reading r = {.files = files, .limits = limits, .out = out};
+	struct reading r = {.files = files, .limits = limits, .out = out};
 	lk_status status = out->capture && out->works ? lk_parallel(files->count, threads, read_one, &r, err) : lk_oom(err);
 	if (out->capture && out->works) close_ranks(out, files->count);
 	if (status != LK_OK) lk_trace_files_free(out);

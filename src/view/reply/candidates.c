@@ -27,13 +27,13 @@ static const char *schedule_name(int index) {
 
 /* Words of an option, or of the first operand where `option` is NULL; of one verb, or of all but `compile`, whose options
  * name other things. Either `at` finds them or they are listed. */
-typedef struct row {
+struct row {
 	const char *verb, *option;
 	const char *(*at)(int index);
 	const char *words[16];
-} row;
+};
 
-static const row rows[] = {
+static const struct row rows[] = {
 	{"devices", NULL, lk_device_name, {NULL}},
 	{"machines", NULL, lk_device_name, {NULL}},
 	{"models", NULL, lk_model_name, {NULL}},
@@ -74,7 +74,7 @@ static bool same(const char *a, const char *b) {
 const char *lk_candidate(const char *verb, const char *option, int index) {
 	enum { WORDS = sizeof rows->words / sizeof *rows->words };
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		const row *r = &rows[i];
+		const struct row *r = &rows[i];
 		bool meant = r->verb ? same(r->verb, verb) : strcmp(verb, "compile") != 0;
 		if (!meant || !same(r->option, option)) continue;
 		if (r->at) return r->at(index);

@@ -53,15 +53,15 @@ static lk_status write_simulation(const void *what, FILE *out, lk_error *err) {
 /* ---- verbs ---- */
 
 /* What a verb is asked with. */
-typedef struct asked {
+struct asked {
 	lk_args *args;
 	const char *input;
 	size_t size;
-} asked;
+};
 
-typedef lk_status asker(lk_reply *reply, const asked *a, lk_error *err);
+typedef lk_status asker(lk_reply *reply, const struct asked *a, lk_error *err);
 
-static lk_status ask_predict(lk_reply *reply, const asked *a, lk_error *err) {
+static lk_status ask_predict(lk_reply *reply, const struct asked *a, lk_error *err) {
 	lk_predict_request r;
 	lk_prediction *p;
 	size_t count;
@@ -89,7 +89,7 @@ static lk_status take_launch_line(lk_reply *reply, const lk_plan *plan, int emit
 	return reply->text ? LK_OK : lk_oom(err);
 }
 
-static lk_status ask_plan(lk_reply *reply, const asked *a, lk_error *err) {
+static lk_status ask_plan(lk_reply *reply, const struct asked *a, lk_error *err) {
 	lk_plan_request r;
 	lk_plan *plan;
 	lk_plan_defaults(&r);
@@ -103,7 +103,7 @@ static lk_status ask_plan(lk_reply *reply, const asked *a, lk_error *err) {
 	return status;
 }
 
-static lk_status ask_validate(lk_reply *reply, const asked *a, lk_error *err) {
+static lk_status ask_validate(lk_reply *reply, const struct asked *a, lk_error *err) {
 	lk_validate_request r;
 	lk_validation *validation;
 	lk_validate_defaults(&r);
@@ -117,7 +117,7 @@ static lk_status ask_validate(lk_reply *reply, const asked *a, lk_error *err) {
 	return status;
 }
 
-static lk_status ask_explain(lk_reply *reply, const asked *a, lk_error *err) {
+static lk_status ask_explain(lk_reply *reply, const struct asked *a, lk_error *err) {
 	lk_explain_request r;
 	lk_explanation *answer;
 	lk_explain_defaults(&r);
@@ -131,7 +131,7 @@ static lk_status ask_explain(lk_reply *reply, const asked *a, lk_error *err) {
 	return status;
 }
 
-static lk_status ask_shard(lk_reply *reply, const asked *a, lk_error *err) {
+static lk_status ask_shard(lk_reply *reply, const struct asked *a, lk_error *err) {
 	lk_shard_request r;
 	lk_shard_answer *answer;
 	lk_shard_defaults(&r);
@@ -145,7 +145,7 @@ static lk_status ask_shard(lk_reply *reply, const asked *a, lk_error *err) {
 	return status;
 }
 
-static lk_status ask_rent(lk_reply *reply, const asked *a, lk_error *err) {
+static lk_status ask_rent(lk_reply *reply, const struct asked *a, lk_error *err) {
 	lk_rent_request r;
 	lk_rent *rent;
 	lk_rent_defaults(&r);
@@ -157,7 +157,7 @@ static lk_status ask_rent(lk_reply *reply, const asked *a, lk_error *err) {
 	return status;
 }
 
-static lk_status ask_whatif(lk_reply *reply, const asked *a, lk_error *err) {
+static lk_status ask_whatif(lk_reply *reply, const struct asked *a, lk_error *err) {
 	lk_whatif_request r;
 	lk_whatif *answer;
 	lk_whatif_defaults(&r);
@@ -171,7 +171,7 @@ static lk_status ask_whatif(lk_reply *reply, const asked *a, lk_error *err) {
 	return status;
 }
 
-static lk_status ask_simulate(lk_reply *reply, const asked *a, lk_error *err) {
+static lk_status ask_simulate(lk_reply *reply, const struct asked *a, lk_error *err) {
 	lk_simulate_request r;
 	lk_simulate_defaults(&r);
 	LK_TRY(lk_args_fill(a->args, 0, &r, err));
@@ -198,18 +198,18 @@ enum { VERBS = sizeof verbs / sizeof *verbs };
 
 typedef lk_status lister(const char *filter, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
 
-typedef struct listed {
+struct listed {
 	lister *list;
 	const char *filter;
-} listed;
+};
 
 static lk_status write_list(const void *what, FILE *out, lk_error *err) {
-	const listed *l = what;
+	const struct listed *l = what;
 	return l->list(l->filter, LK_OUTPUT_JSON, true, false, NULL, out, err);
 }
 
 static lk_status ask_list(lk_reply *reply, lister *list, int count, const char *const *words, lk_error *err) {
-	listed l = {list, count > 0 ? words[0] : NULL};
+	struct listed l = {list, count > 0 ? words[0] : NULL};
 	if (count > 1) return lk_fail(err, LK_ERR_INPUT, words[1], "is one word too many");
 	reply->yes = true;
 	return lk_reply_write(reply, write_list, &l, err);
@@ -225,7 +225,7 @@ static lk_status unknown(const char *verb, lk_error *err) {
 	return near ? lk_hint(err, "did you mean %s?", near) : LK_ERR_INPUT;
 }
 
-static lk_status ask(lk_reply *reply, const char *name, int count, const char *const *words, asked a, lk_error *err) {
+static lk_status ask(lk_reply *reply, const char *name, int count, const char *const *words, struct asked a, lk_error *err) {
 	int at = 0;
 	lk_args args;
 	if (strcmp(name, "devices") == 0) return ask_list(reply, lk_devices_print, count, words, err);
@@ -243,7 +243,7 @@ static lk_status ask(lk_reply *reply, const char *name, int count, const char *c
 
 lk_reply *lk_reply_ask(const char *verb, int count, const char *const *words, const char *input, size_t size,
                        const lk_stop *stop) {
-	asked a = {.input = input, .size = size};
+	struct asked a = {.input = input, .size = size};
 	lk_reply *reply = lk_reply_new();
 	if (!reply) return NULL;
 	lk_stop_watch(stop);

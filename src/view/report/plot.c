@@ -35,23 +35,23 @@ static const char *const strokes[4] = {
 	"stroke-width=\"16\"", "stroke-width=\"16\"",
 };
 
-typedef struct part {
+struct part {
 	const char *name;           /* NULL: all that are not named */
 	int rows;
 	double distance;            /* sum of |ln(predicted / measured)| */
 	double error;
-} part;
+};
 
-typedef struct picture {
+struct picture {
 	const lk_validation *v;
 	FILE *out;
 	const char *unit;
 	int rows;                   /* scored, in this unit */
 	double share;               /* of them that is drawn */
 	double low, high;           /* log10 of the axes' ends */
-	part parts[PARTS];
+	struct part parts[PARTS];
 	int part_count;
-} picture;
+};
 
 /* ---- text ---- */
 
@@ -79,7 +79,7 @@ static void put_percent(FILE *out, double share) {
 	fputs(lk_percent(share, text, sizeof text), out);
 }
 
-static void put_mark(const picture *p, double value) {
+static void put_mark(const struct picture *p, double value) {
 	char text[64];
 	if (strcmp(p->unit, "bytes") == 0) lk_format_bytes(value, text, sizeof text);
 	else if (strcmp(p->unit, "s") == 0 && value < 100.5) lk_format_seconds(value, text, sizeof text);
@@ -96,15 +96,15 @@ static const char *file_of(const char *path) {
 
 /* ---- what is drawn ---- */
 
-static bool counts(const picture *p, const lk_validated *row) {
+static bool counts(const struct picture *p, const lk_validated *row) {
 	return row->scored && row->predicted > 0 && row->measured > 0 && strcmp(row->unit, p->unit) == 0;
 }
 
-static bool is_drawn(const picture *p, const lk_validated *row) {
+static bool is_drawn(const struct picture *p, const lk_validated *row) {
 	return counts(p, row) && (p->share >= 1 || lk_uniform(SEED, (uint64_t)row->row) < p->share);
 }
 
-static int part_of(const picture *p, const lk_validated *row) {
+static int part_of(const struct picture *p, const lk_validated *row) {
 	for (int i = 0; row->part && i < p->part_count; i++)
 		if (p->parts[i].name && strcmp(p->parts[i].name, row->part) == 0) return i;
 	return p->part_count - 1;
@@ -116,7 +116,7 @@ static int part_rows(const lk_validation *v, int group) {
 }
 
 /* The parts in the order of their division; of more than the legend holds, those with most rows. */
-static void choose_parts(picture *p) {
+static void choose_parts(struct picture *p) {
 	const lk_validation *v = p->v;
 	int most[PARTS - 1] = {0}, equal = 0; /* rows of the largest groups, falling; how many have as many as the last */
 	for (int i = 0; i < v->group_count; i++)
@@ -133,11 +133,11 @@ static void choose_parts(picture *p) {
 	p->part_count++; /* the others */
 }
 
-static void count_rows(picture *p) {
+static void count_rows(struct picture *p) {
 	for (int i = 0; i < p->v->row_count; i++) {
 		const lk_validated *row = &p->v->rows[i];
 		if (!counts(p, row)) continue;
-		part *q = &p->parts[part_of(p, row)];
+		struct part *q = &p->parts[part_of(p, row)];
 		double x = log10(row->measured), y = log10(row->predicted);
 		p->low = fmin(p->low, fmin(x, y)), p->high = fmax(p->high, fmax(x, y));
 		q->distance += fabs(log(row->predicted / row->measured));
@@ -146,7 +146,7 @@ static void count_rows(picture *p) {
 }
 
 /* Ends of the axes, some room around the points, a factor of three at least. */
-static void set_limits(picture *p) {
+static void set_limits(struct picture *p) {
 	enum { ROOM = 25 };
 	if (p->rows == 0) p->low = 0, p->high = 1;
 	double middle = (p->low + p->high) / 2, half = fmax((p->high - p->low) / 2, log10(3) / 2) * (1 + 1.0 / ROOM);
@@ -154,7 +154,7 @@ static void set_limits(picture *p) {
 	p->share = p->rows > LK_PLOT_POINTS ? (double)LK_PLOT_POINTS / p->rows : 1;
 }
 
-static void survey(picture *p) {
+static void survey(struct picture *p) {
 	p->unit = "s";
 	for (int i = 0; i < p->v->row_count; i++) {
 		if (!p->v->rows[i].scored) continue;
@@ -170,32 +170,32 @@ static void survey(picture *p) {
 
 /* ---- drawing ---- */
 
-static int along(const picture *p, double logarithm) {
+static int along(const struct picture *p, double logarithm) {
 	return (int)lround((logarithm - p->low) / (p->high - p->low) * SIDE);
 }
 
-static int across(const picture *p, double logarithm) {
+static int across(const struct picture *p, double logarithm) {
 	return LEFT + along(p, logarithm);
 }
 
-static int above(const picture *p, double logarithm) {
+static int above(const struct picture *p, double logarithm) {
 	return TOP + SIDE - along(p, logarithm);
 }
 
 /* "350 rows, error 12.4 %, cross-validated: (stack, network, GPU)" */
-static void put_sum(const picture *p) {
+static void put_sum(const struct picture *p) {
 	fprintf(p->out, "%d rows, error ", p->rows);
 	put_percent(p->out, p->v->summary.geomean_error);
 	fputs(*p->v->folds ? ", cross-validated: " : ", with the calibration in use", p->out);
 	put_text(p->out, p->v->folds, 48);
 }
 
-static void put_name(const picture *p, const part *q, int most) {
+static void put_name(const struct picture *p, const struct part *q, int most) {
 	bool only = p->part_count == 1;
 	put_text(p->out, q->name ? *q->name ? q->name : "(none)" : only ? "all rows" : "others", most);
 }
 
-static void put_words(const picture *p) {
+static void put_words(const struct picture *p) {
 	fputs("<title id=\"t\">Predicted over measured: ", p->out);
 	put_text(p->out, file_of(p->v->source), 80);
 	fputs("</title>\n<desc id=\"d\">", p->out);
@@ -212,7 +212,7 @@ static void put_words(const picture *p) {
 	fputs("</desc>\n", p->out);
 }
 
-static void put_head(const picture *p) {
+static void put_head(const struct picture *p) {
 	fprintf(p->out, "<text class=\"h\" x=\"%d\" y=\"300\">", LEFT);
 	put_text(p->out, file_of(p->v->source), 60);
 	fprintf(p->out, "</text>\n<text class=\"k\" x=\"%d\" y=\"540\">", LEFT);
@@ -220,7 +220,7 @@ static void put_head(const picture *p) {
 	fputs("</text>\n", p->out);
 }
 
-static void put_axes(const picture *p) {
+static void put_axes(const struct picture *p) {
 	double at[LK_PLOT_TICKS];
 	int count = lk_plot_ticks(p->low, p->high, p->unit, at), foot = TOP + SIDE;
 	for (int i = 0; i < count; i++) {
@@ -238,7 +238,7 @@ static void put_axes(const picture *p) {
 }
 
 /* The diagonal, and the band of 20 % on both sides. */
-static void put_guides(const picture *p) {
+static void put_guides(const struct picture *p) {
 	double over = log10(1.2), under = log10(0.8);
 	int left = LEFT, right = LEFT + SIDE;
 	fprintf(p->out, "<g clip-path=\"url(#plot)\"><path class=\"band\" d=\"M%d %dL%d %dL%d %dL%d %dz\"/>", left,
@@ -249,12 +249,12 @@ static void put_guides(const picture *p) {
 }
 
 /* The last part is grey whatever its place. */
-static void open_dots(const picture *p, int i) {
+static void open_dots(const struct picture *p, int i) {
 	int shape = i % 4;
 	fprintf(p->out, "<path class=\"p\" stroke=\"%s\" %s d=\"", colours[p->parts[i].name ? i : PARTS - 1], strokes[shape]);
 }
 
-static void put_dots(const picture *p) {
+static void put_dots(const struct picture *p) {
 	for (int which = 0; which < p->part_count; which++) {
 		if (p->parts[which].rows == 0) continue;
 		open_dots(p, which);
@@ -267,7 +267,7 @@ static void put_dots(const picture *p) {
 	}
 }
 
-static void put_legend(const picture *p) {
+static void put_legend(const struct picture *p) {
 	int y = TOP + 120;
 	for (int i = 0; i < p->part_count; i++) {
 		if (p->parts[i].rows == 0) continue;
@@ -282,7 +282,7 @@ static void put_legend(const picture *p) {
 	}
 }
 
-static void put_caption(const picture *p) {
+static void put_caption(const struct picture *p) {
 	fprintf(p->out, "<text class=\"s\" x=\"%d\" y=\"%d\">Line: predicted as measured. Band: within 20 %%.", LEFT,
 	        HEIGHT - 130);
 	int drawn = 0;
@@ -291,7 +291,7 @@ static void put_caption(const picture *p) {
 	fputs("</text>\n", p->out);
 }
 
-static void draw(const picture *p) {
+static void draw(const struct picture *p) {
 	fprintf(p->out,
 	        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
 	        "aria-labelledby=\"t d\">\n", WIDTH, HEIGHT, WIDTH / 10, HEIGHT / 10);
@@ -309,7 +309,7 @@ static void draw(const picture *p) {
 }
 
 lk_status lk_validate_plot(const lk_validation *validation, const char *path, lk_error *err) {
-	picture p = {.v = validation};
+	struct picture p = {.v = validation};
 	lk_sink *sink;
 	survey(&p);
 	LK_TRY(lk_sink_open(path, &sink, err));

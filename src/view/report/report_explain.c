@@ -12,12 +12,12 @@
 enum { TEXT = 64, LINE = 320, MOST_RANKS = 512, MOST_STEPS = 200, MOST_KERNELS = 200, MOST_POINTS = 80, MOST_SHAPED = 100, MOST_ROWS = 500 };
 
 /* What the device of a rank does with its time. */
-typedef struct part {
+struct part {
 	const char *key, *label;
 	size_t field;
-} part;
+};
 #define FIELD(name) offsetof(lk_explain_rank, name)
-static const part parts[] = {
+static const struct part parts[] = {
 	{"compute", "computing", FIELD(compute_ns)},
 	{"communication", "communication, exposed", FIELD(exposed_communication_ns)},
 	{"copy", "copies, exposed", FIELD(exposed_memory_ns)},

@@ -16,37 +16,37 @@ enum { MOST_SPANS = 40000, LEAST_SPANS = 40, TICKS = 1000000, TEXT = 64 };
 /* ---- the pipeline ---- */
 
 /* The spans of one lane: those of `count` at `at` that are traffic, or that are not. */
-typedef struct lane {
+struct lane {
 	const lk_detail_span *at;
 	size_t count, lane_count;
 	bool traffic;
 	size_t keep; /* at either end */
 	double tick_s;
-} lane;
+};
 
-static bool in_lane(const lane *l, size_t i) { return (l->at[i].kind == LK_SPAN_COMM) == l->traffic; }
+static bool in_lane(const struct lane *l, size_t i) { return (l->at[i].kind == LK_SPAN_COMM) == l->traffic; }
 
-static long long tick(const lane *l, double seconds) { return llround(seconds / l->tick_s); }
+static long long tick(const struct lane *l, double seconds) { return llround(seconds / l->tick_s); }
 
 /* A number of a span that is shown; `before` is the one shown before it, or NULL. */
-typedef long long span_number(const lane *l, const lk_detail_span *span, const lk_detail_span *before);
+typedef long long span_number(const struct lane *l, const lk_detail_span *span, const lk_detail_span *before);
 
-static long long gap_of(const lane *l, const lk_detail_span *s, const lk_detail_span *before) {
+static long long gap_of(const struct lane *l, const lk_detail_span *s, const lk_detail_span *before) {
 	return tick(l, s->start_s) - (before ? tick(l, before->end_s) : 0);
 }
-static long long length_of(const lane *l, const lk_detail_span *s, const lk_detail_span *before) {
+static long long length_of(const struct lane *l, const lk_detail_span *s, const lk_detail_span *before) {
 	return (void)before, tick(l, s->end_s) - tick(l, s->start_s);
 }
-static long long microbatch_of(const lane *l, const lk_detail_span *s, const lk_detail_span *before) {
+static long long microbatch_of(const struct lane *l, const lk_detail_span *s, const lk_detail_span *before) {
 	return (void)l, (void)before, s->microbatch;
 }
-static long long chunk_of(const lane *l, const lk_detail_span *s, const lk_detail_span *before) {
+static long long chunk_of(const struct lane *l, const lk_detail_span *s, const lk_detail_span *before) {
 	return (void)l, (void)before, s->chunk;
 }
 
-static bool kept(const lane *l, size_t seen) { return seen < l->keep || seen >= l->lane_count - l->keep; }
+static bool kept(const struct lane *l, size_t seen) { return seen < l->keep || seen >= l->lane_count - l->keep; }
 
-static void put_column(lk_report *r, const char *key, const lane *l, span_number *number) {
+static void put_column(lk_report *r, const char *key, const struct lane *l, span_number *number) {
 	const lk_detail_span *before = NULL;
 	size_t seen = 0;
 	lk_json_array(r, key);
@@ -59,7 +59,7 @@ static void put_column(lk_report *r, const char *key, const lane *l, span_number
 }
 
 /* A digit for each span. */
-static lk_status put_kinds(lk_report *r, const lane *l, lk_error *err) {
+static lk_status put_kinds(lk_report *r, const struct lane *l, lk_error *err) {
 	char *digits = malloc(l->lane_count + 1);
 	size_t seen = 0, used = 0;
 	if (!digits) return lk_oom(err);
@@ -73,7 +73,7 @@ static lk_status put_kinds(lk_report *r, const lane *l, lk_error *err) {
 _Static_assert(LK_SPANS <= 10, "a digit for each kind");
 
 /* What was left out in the middle of a lane: from where to where, how many passes, how much of it is work. */
-static void put_middle(lk_report *r, const lane *l) {
+static void put_middle(lk_report *r, const struct lane *l) {
 	double from = 0, to = 0, busy = 0;
 	size_t seen = 0;
 	if (l->lane_count <= 2 * l->keep) return;
@@ -93,7 +93,7 @@ static void put_middle(lk_report *r, const lane *l) {
 	lk_json_object_end(r);
 }
 
-static lk_status put_lane(lk_report *r, const char *name, const lane *l, bool chunks, lk_error *err) {
+static lk_status put_lane(lk_report *r, const char *name, const struct lane *l, bool chunks, lk_error *err) {
 	if (!l->lane_count) return LK_OK;
 	lk_json_object(r, NULL);
 	lk_json_put_text(r, "name", name);
@@ -112,7 +112,7 @@ static lk_status put_stage(lk_report *r, const lk_prediction *p, int stage, size
 	static const char *const names[] = {"stage %d", "stage %d, data-parallel"};
 	char name[TEXT];
 	for (int traffic = 0; traffic < 2; traffic++) {
-		lane l = {p->detail->spans + begin, end - begin, 0, traffic != 0, keep,
+		struct lane l = {p->detail->spans + begin, end - begin, 0, traffic != 0, keep,
 		          p->step_time_s / TICKS};
 		for (size_t i = 0; i < l.count; i++) l.lane_count += in_lane(&l, i);
 		snprintf(name, sizeof name, names[traffic], stage);

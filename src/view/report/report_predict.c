@@ -85,15 +85,15 @@ static void put_waterfall(lk_report *r, const lk_prediction *p) {
 
 /* ---- memory ---- */
 
-typedef struct memory_part {
+struct memory_part {
 	const char *key, *label;
 	double bytes;
 	const char *formula;
-} memory_part;
+};
 enum { MEMORY_PARTS = 10 };
 
-static void parts_of(const lk_stage_memory *m, const lk_stage_formulas *f, memory_part out[MEMORY_PARTS]) {
-	const memory_part parts[MEMORY_PARTS] = {
+static void parts_of(const lk_stage_memory *m, const lk_stage_formulas *f, struct memory_part out[MEMORY_PARTS]) {
+	const struct memory_part parts[MEMORY_PARTS] = {
 		{"weights", "weights", m->weights, f ? f->weights : ""},
 		{"gradients", "gradients", m->gradients, f ? f->gradients : ""},
 		{"optimizer", "optimizer", m->optimizer, f ? f->optimizer : ""},
@@ -110,7 +110,7 @@ static void parts_of(const lk_stage_memory *m, const lk_stage_formulas *f, memor
 
 static void put_memory_stage(lk_report *r, const lk_prediction *p, int i) {
 	const lk_stage_memory *m = &p->memory[i];
-	memory_part parts[MEMORY_PARTS];
+	struct memory_part parts[MEMORY_PARTS];
 	char name[TEXT];
 	parts_of(m, p->detail && p->detail->formulas ? &p->detail->formulas[i] : NULL, parts);
 	snprintf(name, sizeof name, "stage %d", m->stage);
@@ -134,7 +134,7 @@ static void put_memory_stage(lk_report *r, const lk_prediction *p, int i) {
 
 static void put_memory(lk_report *r, const lk_prediction *p) {
 	static const lk_stage_memory none;
-	memory_part parts[MEMORY_PARTS];
+	struct memory_part parts[MEMORY_PARTS];
 	if (!p->memory_count) return;
 	parts_of(&none, NULL, parts);
 	lk_report_panel(r, "memory", "Memory at the fullest moment", "a bar for each pipeline stage; point at a part for its formula", true);

@@ -11,13 +11,13 @@
 enum { TEXT = 64, LINE = 320, MOST_ROWS = 2500, MOST_POINTS = 400, MOST_COMMANDS = 200, DIGITS = 7, MOST_LINES = 8, VALUE = 160 };
 
 /* A sweep and what of it is shown. */
-typedef struct shown_sweep {
+struct shown_sweep {
 	lk_sweep all, kept;  /* kept: the rows of the table, in the order of the combinations */
 	long best;           /* in all; -1: none fits */
 	size_t fit, refused;
 	lk_inputs inputs;
 	lk_arena arena;
-} shown_sweep;
+};
 
 static double rate_of(const lk_prediction *p) {
 	return p->tokens_per_s_per_gpu > 0 ? p->tokens_per_s_per_gpu : p->samples_per_s / (p->gpus > 0 ? p->gpus : 1);
@@ -40,7 +40,7 @@ static int by_place(const void *a, const void *b) {
 	return (*x > *y) - (*x < *y);
 }
 
-static lk_status keep_rows(shown_sweep *s, lk_error *err) {
+static lk_status keep_rows(struct shown_sweep *s, lk_error *err) {
 	size_t count = s->all.count < MOST_ROWS ? s->all.count : MOST_ROWS;
 	const lk_sweep_row **order = LK_ARRAY(&s->arena, const lk_sweep_row *, s->all.count);
 	lk_sweep_row *rows = LK_ARRAY(&s->arena, lk_sweep_row, count);
@@ -57,7 +57,7 @@ static lk_status keep_rows(shown_sweep *s, lk_error *err) {
 }
 
 /* The files of all of them, each once. */
-static lk_status join_inputs(shown_sweep *s, lk_error *err) {
+static lk_status join_inputs(struct shown_sweep *s, lk_error *err) {
 	enum { MOST_FILES = 1000 };
 	const char **paths = LK_ARRAY(&s->arena, const char *, MOST_FILES);
 	int count = 0;
@@ -110,7 +110,7 @@ static void put_best(lk_report *r, const lk_prediction *p) {
 	if (p->gpu_hours > 0) lk_report_figure(r, "GPU-hours", lk_format_thousands(p->gpu_hours, text, sizeof text), NULL, NULL);
 }
 
-static void put_verdict(lk_report *r, const shown_sweep *s) {
+static void put_verdict(lk_report *r, const struct shown_sweep *s) {
 	const lk_prediction *best = s->best >= 0 ? s->all.rows[s->best].prediction : NULL;
 	char headline[LINE], detail[LINE];
 	if (best) differences(&s->all, s->all.rows[s->best].request, NULL, headline, sizeof headline);
@@ -136,17 +136,17 @@ static void put_verdict(lk_report *r, const shown_sweep *s) {
 
 /* What a combination takes and costs: of the whole training, of a step where all steps do the same work, else of a billion tokens
  * or a million samples; in GPU time where numbers of GPUs differ, else in memory. */
-typedef struct measure {
+struct measure {
 	enum { OF_TRAINING, OF_STEP, OF_TOKENS, OF_SAMPLES } of;
 	bool gpus;
-} measure;
+};
 
 static double hours_of(const lk_prediction *p) {
 	const double tokens = 1e9, samples = 1e6, hour = 3600;
 	return p->tokens_per_s_per_gpu > 0 ? tokens / (p->tokens_per_s_per_gpu * p->gpus) / hour : samples / p->samples_per_s / hour;
 }
 
-static measure measure_of(const shown_sweep *s) {
+static struct measure measure_of(const struct shown_sweep *s) {
 	const lk_prediction *first = NULL;
 	bool gpus = false, trained = true, alike = true, tokens = true;
 	for (size_t i = 0; i < s->all.count; i++) {
@@ -158,33 +158,33 @@ static measure measure_of(const shown_sweep *s) {
 		trained &= p->days > 0 && p->gpu_hours > 0;
 		tokens &= p->tokens_per_s_per_gpu > 0;
 	}
-	return (measure){trained ? OF_TRAINING : alike ? OF_STEP : tokens ? OF_TOKENS : OF_SAMPLES, gpus};
+	return (struct measure){trained ? OF_TRAINING : alike ? OF_STEP : tokens ? OF_TOKENS : OF_SAMPLES, gpus};
 }
 
-static double time_of(measure m, const lk_prediction *p) {
+static double time_of(struct measure m, const lk_prediction *p) {
 	return m.of == OF_TRAINING ? p->days : m.of == OF_STEP ? p->step_time_s : hours_of(p);
 }
 
-static double cost_of(measure m, const lk_prediction *p) {
+static double cost_of(struct measure m, const lk_prediction *p) {
 	if (!m.gpus) return p->peak_bytes;
 	return m.of == OF_TRAINING ? p->gpu_hours : time_of(m, p) * p->gpus;
 }
 
 /* A combination that fits, for the front. */
-typedef struct point {
+struct point {
 	double cost, time;
 	size_t row;
 	bool front;
-} point;
+};
 
 static int by_cost(const void *a, const void *b) {
-	const point *x = a, *y = b;
+	const struct point *x = a, *y = b;
 	if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
 	if (x->time != y->time) return x->time < y->time ? -1 : 1;
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-static void put_point(lk_report *r, const shown_sweep *s, const point *p, bool command) {
+static void put_point(lk_report *r, const struct shown_sweep *s, const struct point *p, bool command) {
 	const lk_sweep_row *row = &s->all.rows[p->row];
 	char text[2 * LINE], what[LINE], step[TEXT], memory[TEXT];
 	snprintf(text, sizeof text, "%s: step %s, %s", differences(&s->all, row->request, NULL, what, sizeof what),
@@ -193,7 +193,7 @@ static void put_point(lk_report *r, const shown_sweep *s, const point *p, bool c
 }
 
 /* All of the front, and of the others as many as can be told apart, in even steps; the commands of many are in the table alone. */
-static void put_points(lk_report *r, const shown_sweep *s, const point *points, size_t count) {
+static void put_points(lk_report *r, const struct shown_sweep *s, const struct point *points, size_t count) {
 	size_t others = 0, seen = 0;
 	for (size_t i = 0; i < count; i++) others += !points[i].front;
 	lk_report_series(r, "the front", "front", false);
@@ -208,12 +208,12 @@ static void put_points(lk_report *r, const shown_sweep *s, const point *points, 
 }
 
 /* Those that fit by their cost, those on the front marked; how many. */
-static size_t fill_points(const shown_sweep *s, measure m, point *points) {
+static size_t fill_points(const struct shown_sweep *s, struct measure m, struct point *points) {
 	size_t count = 0;
 	double fastest = INFINITY;
 	for (size_t i = 0; i < s->all.count; i++) {
 		const lk_prediction *p = s->all.rows[i].prediction;
-		if (p && p->fits) points[count++] = (point){cost_of(m, p), time_of(m, p), i, false};
+		if (p && p->fits) points[count++] = (struct point){cost_of(m, p), time_of(m, p), i, false};
 	}
 	if (count) qsort(points, count, sizeof *points, by_cost);
 	for (size_t i = 0; i < count; i++)
@@ -221,13 +221,13 @@ static size_t fill_points(const shown_sweep *s, measure m, point *points) {
 	return count;
 }
 
-static lk_status put_front(lk_report *r, shown_sweep *s, lk_error *err) {
+static lk_status put_front(lk_report *r, struct shown_sweep *s, lk_error *err) {
 	static const struct { const char *time, *unit, *cost; } of[] = {
 		{"time of the training", "days", "GPU-hours of the training"}, {"step time", "s", "GPU-seconds of a step"},
 		{"time for a billion tokens", "h", "GPU-hours for a billion tokens"}, {"time for a million samples", "h", "GPU-hours for a million samples"},
 	};
-	measure m = measure_of(s);
-	point *points = LK_ARRAY(&s->arena, point, s->fit);
+	struct measure m = measure_of(s);
+	struct point *points = LK_ARRAY(&s->arena, struct point, s->fit);
 	if (!points) return lk_oom(err);
 	size_t count = fill_points(s, m, points);
 	if (count < 2 || points[0].cost == points[count - 1].cost) return LK_OK;
@@ -254,7 +254,7 @@ static double number_of(const lk_option *option, const lk_predict_request *reque
 }
 
 /* The one swept option whose values are numbers, the other ones making few lines; NULL where it is not that clear. */
-static const lk_option *swept_number(const shown_sweep *s) {
+static const lk_option *swept_number(const struct shown_sweep *s) {
 	const lk_option *found = NULL;
 	for (int i = 0; i < s->all.varying_count; i++) {
 		const lk_option *o = s->all.varying[i];
@@ -267,12 +267,12 @@ static const lk_option *swept_number(const shown_sweep *s) {
 	return found;
 }
 
-typedef struct sweep_line {
+struct sweep_line {
 	char name[LINE];
-} sweep_line;
+};
 
 /* The lines by what else differs; -1: too many. */
-static int lines_of(const shown_sweep *s, const lk_option *over, sweep_line lines[MOST_LINES]) {
+static int lines_of(const struct shown_sweep *s, const lk_option *over, struct sweep_line lines[MOST_LINES]) {
 	int count = 0;
 	for (size_t i = 0; i < s->all.count; i++) {
 		char name[LINE];
@@ -287,7 +287,7 @@ static int lines_of(const shown_sweep *s, const lk_option *over, sweep_line line
 }
 
 /* Points of the line of this name; with their commands where they are to be clicked. */
-static void put_line(lk_report *r, const shown_sweep *s, const lk_option *over, const char *name) {
+static void put_line(lk_report *r, const struct shown_sweep *s, const lk_option *over, const char *name) {
 	for (size_t i = 0; i < s->all.count; i++) {
 		const lk_sweep_row *row = &s->all.rows[i];
 		char mine[LINE];
@@ -297,7 +297,7 @@ static void put_line(lk_report *r, const shown_sweep *s, const lk_option *over, 
 }
 
 /* Those of a line that fit, or of all lines (name NULL) those that do not. */
-static void put_marks(lk_report *r, const shown_sweep *s, const lk_option *over, const char *name) {
+static void put_marks(lk_report *r, const struct shown_sweep *s, const lk_option *over, const char *name) {
 	for (size_t i = 0; i < s->all.count; i++) {
 		const lk_sweep_row *row = &s->all.rows[i];
 		const lk_prediction *p = row->prediction;
@@ -309,7 +309,7 @@ static void put_marks(lk_report *r, const shown_sweep *s, const lk_option *over,
 	}
 }
 
-static void put_lines(lk_report *r, const shown_sweep *s, const lk_option *over, const sweep_line *lines, int count) {
+static void put_lines(lk_report *r, const struct shown_sweep *s, const lk_option *over, const struct sweep_line *lines, int count) {
 	char key[TEXT], name[2 * LINE];
 	lk_json_array(r, "series");
 	for (int i = 0; i < 2 * count; i++) {
@@ -329,7 +329,7 @@ static void put_lines(lk_report *r, const shown_sweep *s, const lk_option *over,
 }
 
 /* The axis has the values that were swept; even ones by factors as a logarithm. */
-static void put_axis(lk_report *r, const shown_sweep *s, const lk_option *over) {
+static void put_axis(lk_report *r, const struct shown_sweep *s, const lk_option *over) {
 	double low = INFINITY, high = -INFINITY;
 	for (size_t i = 0; i < s->all.count; i++) {
 		double x = number_of(over, s->all.rows[i].request);
@@ -350,9 +350,9 @@ static void put_axis(lk_report *r, const shown_sweep *s, const lk_option *over) 
 	lk_json_object_end(r);
 }
 
-static void put_over(lk_report *r, const shown_sweep *s) {
+static void put_over(lk_report *r, const struct shown_sweep *s) {
 	const lk_option *over = s->all.count <= MOST_POINTS ? swept_number(s) : NULL;
-	sweep_line lines[MOST_LINES];
+	struct sweep_line lines[MOST_LINES];
 	int count = over ? lines_of(s, over, lines) : 0;
 	char title[LINE];
 	if (count < 1 || s->all.count - s->refused < 2) return;
@@ -423,7 +423,7 @@ static const char *shorter(lk_arena *arena, const char *text, const char *last) 
 /* The commands of the table's rows: what all begin and end with once, and between them each its own, without the words that the
  * one before it has too. */
 static lk_status put_commands(lk_report *r, const void *context, lk_error *err) {
-	const shown_sweep *s = context;
+	const struct shown_sweep *s = context;
 	const lk_sweep *kept = &s->kept;
 	const char *first;
 	size_t before, after;
@@ -450,7 +450,7 @@ static lk_status put_commands(lk_report *r, const void *context, lk_error *err) 
 	return good ? LK_OK : lk_oom(err);
 }
 
-static lk_status put_table(lk_report *r, const shown_sweep *s, lk_error *err) {
+static lk_status put_table(lk_report *r, const struct shown_sweep *s, lk_error *err) {
 	static const char *const keys[] = {"usable_bytes", "model", "gpus", "tp", "pp", "vp", "cp", "ep", "dp", "mbs", "gbs", "seq",
 		"recompute", "dtype", "schedule", NULL};
 	char same[LINE], note[2 * LINE];
@@ -466,7 +466,7 @@ static lk_status put_table(lk_report *r, const shown_sweep *s, lk_error *err) {
 /* ---- the whole ---- */
 
 static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
-	shown_sweep *s = *(shown_sweep *const *)answer;
+	struct shown_sweep *s = *(struct shown_sweep *const *)answer;
 	put_verdict(r, s);
 	put_over(r, s);
 	LK_TRY(put_front(r, s, err));
@@ -474,18 +474,18 @@ static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
 }
 
 static void put_warnings(const void *answer, lk_report *r) {
-	const shown_sweep *s = *(shown_sweep *const *)answer;
+	const struct shown_sweep *s = *(struct shown_sweep *const *)answer;
 	if (s->best >= 0 && s->all.rows[s->best].prediction->warning && *s->all.rows[s->best].prediction->warning)
 		lk_report_text(r, s->all.rows[s->best].prediction->warning);
 }
 
 static void put_assumptions(const void *answer, lk_report *r) {
-	const shown_sweep *s = *(shown_sweep *const *)answer;
+	const struct shown_sweep *s = *(struct shown_sweep *const *)answer;
 	const lk_prediction *p = s->best >= 0 ? s->all.rows[s->best].prediction : NULL;
 	for (int i = 0; p && i < p->assumption_count; i++) lk_report_text(r, p->assumptions[i]);
 }
 
-static lk_status prepare(shown_sweep *s, lk_error *err) {
+static lk_status prepare(struct shown_sweep *s, lk_error *err) {
 	s->best = lk_sweep_best(&s->all);
 	for (size_t i = 0; i < s->all.count; i++) {
 		s->refused += !s->all.rows[i].prediction;
@@ -497,7 +497,7 @@ static lk_status prepare(shown_sweep *s, lk_error *err) {
 }
 
 lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form form, const char *path, FILE *out, lk_error *err) {
-	shown_sweep s = {.all = {.rows = rows, .count = count}}, *answer = &s;
+	struct shown_sweep s = {.all = {.rows = rows, .count = count}}, *answer = &s;
 	char title[LINE];
 	lk_status status = prepare(&s, err);
 	const lk_prediction *best = s.best >= 0 ? rows[s.best].prediction : NULL;

@@ -41,19 +41,19 @@ lk_status lk_write_through(const lk_writing *w, lk_writer *write, const void *wh
 	return status;
 }
 
-typedef struct formatted {
+struct formatted {
 	const lk_table *table;
 	lk_format format;
-} formatted;
+};
 
 static lk_status write_formatted(const void *what, bool colour, FILE *out, lk_error *err) {
-	const formatted *f = what;
+	const struct formatted *f = what;
 	return lk_table_write(f->table, f->format, colour, out, err);
 }
 
 lk_status lk_write_table(const lk_writing *w, lk_table *table, lk_error *err) {
 	if (!table) return lk_oom(err);
-	formatted f = {table, (lk_format)w->format};
+	struct formatted f = {table, (lk_format)w->format};
 	lk_status status = lk_writing_check(w, err);
 	if (status == LK_OK && w->format == LK_FORMAT_SQLITE) status = lk_table_sqlite(table, w->path, err);
 	else if (status == LK_OK) status = lk_write_through(w, write_formatted, &f, err);
@@ -63,20 +63,20 @@ lk_status lk_write_table(const lk_writing *w, lk_table *table, lk_error *err) {
 
 /* ---- validations, whose view knows streams only ---- */
 
-typedef struct saved {
+struct saved {
 	const lk_validation *validation;
 	int format;
-} saved;
+};
 
 static lk_status write_saved(const void *what, bool colour, FILE *out, lk_error *err) {
-	const saved *s = what;
+	const struct saved *s = what;
 	return lk_validate_print(s->validation, s->format, colour, out, err);
 }
 
 lk_status lk_validate_save(const lk_validation *validation, int format, bool colour, const char *path, FILE *out,
                            lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
-	saved s = {validation, format};
+	struct saved s = {validation, format};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_VALIDATE_SQLITE) return lk_validate_sqlite(validation, path, err);
 	return lk_write_through(&w, write_saved, &s, err);

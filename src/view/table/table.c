@@ -163,14 +163,14 @@ static int width_of(const char *text) {
 }
 
 /* The escaped form of every title and cell that is shown: one row of `count` texts for the titles, then the rows. */
-typedef struct sheet {
+struct sheet {
 	lk_arena arena;
 	const char **texts;
 	int *widths;   /* of the texts */
 	int *columns;  /* of the columns */
-} sheet;
+};
 
-static bool put_text(sheet *s, size_t at, int column, const char *text) {
+static bool put_text(struct sheet *s, size_t at, int column, const char *text) {
 	size_t room = strlen(text) * 4 + 1;
 	char *copy = lk_arena_alloc(&s->arena, room);
 	if (!copy) return false;
@@ -180,7 +180,7 @@ static bool put_text(sheet *s, size_t at, int column, const char *text) {
 	return true;
 }
 
-static bool fill_sheet(sheet *s, const lk_table *t) {
+static bool fill_sheet(struct sheet *s, const lk_table *t) {
 	size_t count = (size_t)t->count, texts = count * ((size_t)t->rows + 1);
 	char digits[LK_DIGITS];
 	s->texts = LK_ARRAY(&s->arena, const char *, texts);
@@ -201,7 +201,7 @@ static void put_repeated(int character, int times, FILE *out) {
 }
 
 /* One line. Blanks are owed, not written, until a text follows, so that no line ends in blanks. */
-static void put_line(const sheet *s, const lk_table *t, size_t row, FILE *out) {
+static void put_line(const struct sheet *s, const lk_table *t, size_t row, FILE *out) {
 	const char *const *texts = s->texts + row * (size_t)t->count;
 	const int *widths = s->widths + row * (size_t)t->count;
 	int owed = 0;
@@ -219,7 +219,7 @@ static void put_line(const sheet *s, const lk_table *t, size_t row, FILE *out) {
 	putc('\n', out);
 }
 
-static void put_rule(const sheet *s, const lk_table *t, FILE *out) {
+static void put_rule(const struct sheet *s, const lk_table *t, FILE *out) {
 	bool first = true;
 	for (int i = 0; i < t->count; i++) {
 		if (t->columns[i].hidden) continue;
@@ -231,7 +231,7 @@ static void put_rule(const sheet *s, const lk_table *t, FILE *out) {
 }
 
 static lk_status write_text(const lk_table *t, bool colour, FILE *out, lk_error *err) {
-	sheet s = {0};
+	struct sheet s = {0};
 	int shown = 0;
 	for (int i = 0; i < t->count; i++) shown += !t->columns[i].hidden;
 	if (!shown) return LK_OK;

@@ -151,18 +151,18 @@ static int format_of(const char *path) {
 	return LK_CALIBRATE_TEXT;
 }
 
-typedef struct saved {
+struct saved {
 	const lk_calibrated *calibrated;
 	int format;
-} saved;
+};
 
 static lk_status write_saved(const void *what, bool colour, FILE *out, lk_error *err) {
-	const saved *s = what;
+	const struct saved *s = what;
 	return lk_calibrate_print(s->calibrated, s->format, colour, out, err);
 }
 
 lk_status lk_calibrate_save(const lk_calibrated *c, int format, bool colour, const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {LK_FORMAT_TEXT, false, colour, path, out};
-	saved s = {c, format == LK_CALIBRATE_AUTO ? format_of(path) : format};
+	struct saved s = {c, format == LK_CALIBRATE_AUTO ? format_of(path) : format};
 	return lk_write_through(&w, write_saved, &s, err);
 }

@@ -7,10 +7,10 @@
 #include "base/text.h"
 #include "view/table/output.h"
 
-typedef struct shown {
+struct shown {
 	const lk_composed *composed;
 	bool verbose;
-} shown;
+};
 
 /* ---- table ---- */
 
@@ -83,7 +83,7 @@ static void put_answer(const lk_composed *x, FILE *out) {
 }
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_composed *x = ((const shown *)what)->composed;
+	const lk_composed *x = ((const struct shown *)what)->composed;
 	put_answer(x, out);
 	lk_table *t = table_of(x);
 	if (!t) return lk_oom(err);
@@ -133,7 +133,7 @@ static void put_json_class(lk_json_writer *w, const lk_compose_class *k) {
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_composed *x = ((const shown *)what)->composed;
+	const lk_composed *x = ((const struct shown *)what)->composed;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
@@ -163,7 +163,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose, bool colour, const char *path, FILE *out,
                            lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
-	shown s = {composed, verbose};
+	struct shown s = {composed, verbose};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &s, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &s, err);

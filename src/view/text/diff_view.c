@@ -8,10 +8,10 @@
 #include "base/text.h"
 #include "view/text/views.h"
 
-typedef struct asked {
+struct asked {
 	const lk_diff *d;
 	int table;
-} asked;
+};
 
 /* A change with its sign. */
 static void put_delta(lk_table *t, double seconds) {
@@ -106,7 +106,7 @@ static lk_status put_warnings(const char *name, const lk_explanation *x, FILE *o
 }
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_diff *d = ((const asked *)what)->d;
+	const lk_diff *d = ((const struct asked *)what)->d;
 	put_run("before", d->before, out);
 	put_run("after", d->after, out);
 	fprintf(out, "%s%s%s\n\n", colour ? "\x1b[1m" : "", d->sentence, colour ? "\x1b[0m" : "");
@@ -130,7 +130,7 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 }
 
 static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_diff *d = ((const asked *)what)->d;
+	const lk_diff *d = ((const struct asked *)what)->d;
 	fprintf(out, "%s\n\n", d->sentence);
 	LK_TRY(put_table(categories(d), LK_FORMAT_MD, colour, out, err));
 	fputc('\n', out);
@@ -153,7 +153,7 @@ static void put_json_run(lk_json_writer *w, const char *key, const lk_explanatio
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	static const char *const verdicts[] = {"slower", "undecided", "faster"};
-	const asked *a = what;
+	const struct asked *a = what;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
@@ -179,7 +179,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path, FILE *out,
 						lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
-	asked a = {diff, table};
+	struct asked a = {diff, table};
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_DIFF_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);

@@ -38,10 +38,10 @@ static lk_status put_overview(const lk_explanation *x, FILE *out, lk_error *err)
 
 /* ---- where the time goes ---- */
 
-typedef struct share {
+struct share {
 	const char *title;
 	double ns;
-} share;
+};
 
 /* Sums over ranks. */
 static double total(const lk_explanation *x, size_t field) {
@@ -61,7 +61,7 @@ static void put_step(const lk_explanation *x, FILE *out) {
 }
 
 static void put_shares(const lk_explanation *x, FILE *out) {
-	const share shares[] = {
+	const struct share shares[] = {
 		{"compute", TOTAL(x, compute_ns)},          {"exposed comm", TOTAL(x, exposed_communication_ns)},
 		{"exposed copies", TOTAL(x, exposed_memory_ns)}, {"idle:data", TOTAL(x, idle_data_ns)},
 		{"idle:sync", TOTAL(x, idle_sync_ns)},      {"idle:launch", TOTAL(x, idle_host_ns)},

@@ -4,13 +4,13 @@
 #include <math.h>
 
 /* The part of an explanation that is written. */
-typedef struct asked {
+struct asked {
 	const lk_explanation *x;
 	int table, format;
-} asked;
+};
 
 static lk_status write_report(const void *what, bool colour, FILE *out, lk_error *err) {
-	const asked *a = what;
+	const struct asked *a = what;
 	return lk_explain_report(a->x, colour, out, err);
 }
 
@@ -40,7 +40,7 @@ static void put_critical(lk_json_writer *w, const lk_critical_path *path) {
 	lk_json_array_end(w);
 }
 
-static lk_status put_tables(lk_json_writer *w, const asked *a, lk_error *err) {
+static lk_status put_tables(lk_json_writer *w, const struct asked *a, lk_error *err) {
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++) {
 		if (a->table != LK_EXPLAIN_ALL && a->table != i) continue;
 		lk_table *t = lk_explain_table(a->x, i, false);
@@ -52,7 +52,7 @@ static lk_status put_tables(lk_json_writer *w, const asked *a, lk_error *err) {
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const asked *a = what;
+	const struct asked *a = what;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
@@ -71,7 +71,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 /* ---- several tables ---- */
 
 static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_error *err) {
-	const asked *a = what;
+	const struct asked *a = what;
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++) {
 		lk_table *t = lk_explain_table(a->x, i, true);
 		if (!t) return lk_oom(err);
@@ -87,7 +87,7 @@ static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_err
 	return LK_OK;
 }
 
-static lk_status write_sqlite(const lk_writing *w, const asked *a, lk_error *err) {
+static lk_status write_sqlite(const lk_writing *w, const struct asked *a, lk_error *err) {
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++)
 		if (a->table == LK_EXPLAIN_ALL || a->table == i)
 			LK_TRY(lk_write_table(w, lk_explain_table(a->x, i, false), err));
@@ -97,7 +97,7 @@ static lk_status write_sqlite(const lk_writing *w, const asked *a, lk_error *err
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour, const char *path,
 						   FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
-	asked a = {explanation, table, format};
+	struct asked a = {explanation, table, format};
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_EXPLAIN_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);

@@ -81,10 +81,10 @@ static lk_table *courses_of(const lk_jobs_answer *a) {
 
 /* ---- text ---- */
 
-typedef struct text {
+struct text {
 	const lk_jobs_answer *answer;
 	bool verbose;
-} text;
+};
 
 static lk_status put_table(lk_table *t, bool colour, FILE *out, lk_error *err) {
 	lk_status status = t ? lk_table_write(t, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
@@ -93,7 +93,7 @@ static lk_status put_table(lk_table *t, bool colour, FILE *out, lk_error *err) {
 }
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_jobs_answer *a = ((const text *)what)->answer;
+	const lk_jobs_answer *a = ((const struct text *)what)->answer;
 	char number[32];
 	fprintf(out, "%d jobs on %d GPUs%s%s", a->count, a->gpus, *a->gpu ? ", " : "", a->gpu);
 	if (isfinite(a->load)) fprintf(out, "; load %s", lk_fixed(a->load, 2, number, sizeof number));
@@ -105,7 +105,7 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 		LK_TRY(lk_put_safe(a->notes[i], out, err));
 		fputc('\n', out);
 	}
-	if (!((const text *)what)->verbose) return LK_OK;
+	if (!((const struct text *)what)->verbose) return LK_OK;
 	fputc('\n', out);
 	return put_table(courses_of(a), colour, out, err);
 }
@@ -166,7 +166,7 @@ static void put_job(lk_json_writer *w, const lk_jobs_answer *a, int job) {
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_jobs_answer *a = ((const text *)what)->answer;
+	const lk_jobs_answer *a = ((const struct text *)what)->answer;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
@@ -191,7 +191,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, bool colour, const char *path, FILE *out,
                         lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
-	text t = {answer, verbose};
+	struct text t = {answer, verbose};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &t, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &t, err);

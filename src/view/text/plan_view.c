@@ -128,14 +128,14 @@ static lk_status put_front(const lk_plan *plan, bool colour, FILE *out, lk_error
 	return status;
 }
 
-typedef struct text {
+struct text {
 	const lk_plan *plan;
 	bool verbose;
 	int format;
-} text;
+};
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const text *t = what;
+	const struct text *t = what;
 	const lk_plan *plan = t->plan;
 	LK_TRY(lk_put_safe(plan->model, out, err));
 	fprintf(out, "; batch %d", plan->gbs);
@@ -230,7 +230,7 @@ static void json_count(lk_json_writer *w, const lk_plan_count *count) {
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const text *t = what;
+	const struct text *t = what;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, t->format == LK_FORMAT_JSONL);
@@ -305,7 +305,7 @@ lk_table *lk_plan_table(const lk_plan *plan) {
 lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour, const char *path, FILE *out,
 						lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
-	text t = {plan, verbose, format};
+	struct text t = {plan, verbose, format};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &t, err);
 	if (format == LK_FORMAT_JSON || format == LK_FORMAT_JSONL) return lk_write_through(&w, write_json, &t, err);

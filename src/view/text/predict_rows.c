@@ -20,7 +20,7 @@ typedef enum show { ALWAYS, NEVER, VARIES, NOT_ONE, PRESENT } show;
 
 typedef char *shown_as(double number, char *out, size_t size);
 
-typedef struct spec {
+struct spec {
 	const char *key, *title;
 	kind kind;
 	show show;
@@ -28,23 +28,23 @@ typedef struct spec {
 	shown_as *shown;         /* NULL: %.6g */
 	const lk_option *option; /* OPTION */
 	const char *part;        /* PART */
-} spec;
+};
 
-typedef struct specs {
-	LK_VEC(spec) list;
+struct specs {
+	LK_VEC(struct spec) list;
 	lk_arena arena; /* of keys that are made up */
-} specs;
+};
 
-typedef struct cell {
+struct cell {
 	bool filled, is_text;
 	double number;
 	const char *text;
 	char shown[64], buffer[512];
-} cell;
+};
 
 #define AT(field) offsetof(lk_prediction, field)
 
-static const spec fixed[] = {
+static const struct spec fixed[] = {
 	{.key = "best", .title = "", .kind = BEST, .show = VARIES},
 	{.key = "verdict", .title = "verdict", .kind = VERDICT},
 	{.key = "peak_bytes", .title = "GiB", .kind = REAL, .offset = AT(peak_bytes), .shown = lk_gib},
@@ -69,7 +69,7 @@ static const spec fixed[] = {
 	{.key = "schedule", .title = "schedule", .kind = TEXT, .offset = AT(schedule), .show = VARIES},
 };
 
-static const spec results[] = {
+static const struct spec results[] = {
 	{.key = "step_time_s", .title = "step", .kind = REAL, .offset = AT(step_time_s), .shown = lk_format_seconds},
 	{.key = "step_time_low_s", .title = "low", .kind = REAL, .offset = AT(step_time_low_s), .show = NEVER, .shown = lk_format_seconds},
 	{.key = "step_time_high_s", .title = "high", .kind = REAL, .offset = AT(step_time_high_s), .show = NEVER, .shown = lk_format_seconds},
@@ -88,7 +88,7 @@ static const spec results[] = {
 	 .shown = lk_percent},
 };
 
-static const spec closing[] = {
+static const struct spec closing[] = {
 	{.key = "operations", .kind = WIDE, .offset = AT(operations), .show = NEVER},
 	{.key = "layer_operations", .kind = NARROW, .offset = AT(layer_operations), .show = NEVER},
 	{.key = "ranks_simulated", .kind = NARROW, .offset = AT(ranks_simulated), .show = NEVER},
@@ -100,19 +100,19 @@ static const spec closing[] = {
 
 /* ---- cells ---- */
 
-static void set_text(cell *out, const char *text) {
+static void set_text(struct cell *out, const char *text) {
 	out->filled = text && *text;
 	out->is_text = true;
 	out->text = text;
 }
 
-static void set_number(cell *out, double number) {
+static void set_number(struct cell *out, double number) {
 	out->filled = true;
 	out->number = number;
 }
 
 /* Of a refused row, or of an option without a field in lk_prediction: what was asked. */
-static void set_asked(cell *out, const lk_option *option, const lk_predict_request *request) {
+static void set_asked(struct cell *out, const lk_option *option, const lk_predict_request *request) {
 	if (!request) return;
 	lk_option_text(option, request, out->buffer, sizeof out->buffer);
 	const char *end;
@@ -127,7 +127,7 @@ static const lk_option *option_of(const char *key) {
 	return NULL;
 }
 
-static void set_field(cell *out, const spec *s, const lk_prediction *p) {
+static void set_field(struct cell *out, const struct spec *s, const lk_prediction *p) {
 	const char *at = (const char *)p + s->offset;
 	double number = 0;
 	switch (s->kind) {
@@ -142,13 +142,13 @@ static void set_field(cell *out, const spec *s, const lk_prediction *p) {
 	if (!none) set_number(out, number);
 }
 
-static void set_part(cell *out, const char *part, const lk_prediction *p) {
+static void set_part(struct cell *out, const char *part, const lk_prediction *p) {
 	if (p) set_number(out, 0);
 	for (int i = 0; p && i < p->breakdown_count; i++)
 		if (strcmp(p->breakdown[i].key, part) == 0) set_number(out, p->breakdown[i].exposed_s);
 }
 
-static void fill_cell(const lk_sweep *sweep, const spec *s, size_t row, long best, cell *out) {
+static void fill_cell(const lk_sweep *sweep, const struct spec *s, size_t row, long best, struct cell *out) {
 	const lk_sweep_row *r = &sweep->rows[row];
 	const lk_prediction *p = r->prediction;
 	out->filled = out->is_text = false;
@@ -169,7 +169,7 @@ static void fill_cell(const lk_sweep *sweep, const spec *s, size_t row, long bes
 }
 
 /* What people see of it. */
-static void show_cell(const spec *s, cell *out) {
+static void show_cell(const struct spec *s, struct cell *out) {
 	if (!out->filled || out->is_text || s->kind == BEST) return;
 	if (s->shown) s->shown(out->number, out->shown, sizeof out->shown);
 	else
@@ -179,17 +179,17 @@ static void show_cell(const spec *s, cell *out) {
 
 /* ---- columns ---- */
 
-static bool same_cell(const cell *a, const cell *b) {
+static bool same_cell(const struct cell *a, const struct cell *b) {
 	if (a->is_text != b->is_text) return false;
 	return a->is_text ? strcmp(a->text, b->text) == 0 : a->number == b->number;
 }
 
 /* Empty cells, those of refused rows, do not count. */
-static bool is_shown(const lk_sweep *sweep, const spec *s, long best) {
-	cell cells[2], *first = NULL;
+static bool is_shown(const lk_sweep *sweep, const struct spec *s, long best) {
+	struct cell cells[2], *first = NULL;
 	if (s->show == ALWAYS || s->show == NEVER) return s->show == ALWAYS;
 	for (size_t i = 0; i < sweep->count; i++) {
-		cell *at = first ? &cells[1] : &cells[0];
+		struct cell *at = first ? &cells[1] : &cells[0];
 		fill_cell(sweep, s, i, best, at);
 		if (!at->filled) continue;
 		if (s->show == PRESENT) return true;
@@ -200,46 +200,46 @@ static bool is_shown(const lk_sweep *sweep, const spec *s, long best) {
 	return false;
 }
 
-static bool add_spec(specs *all, spec s) {
+static bool add_spec(struct specs *all, struct spec s) {
 	if (!s.key || !lk_push(&all->list)) return false;
 	*lk_last(&all->list) = s;
 	return true;
 }
 
-static bool add_specs(specs *all, const spec *some, size_t count) {
+static bool add_specs(struct specs *all, const struct spec *some, size_t count) {
 	for (size_t i = 0; i < count; i++)
 		if (!add_spec(all, some[i])) return false;
 	return true;
 }
 
-static bool has_key(const specs *all, const char *key) {
+static bool has_key(const struct specs *all, const char *key) {
 	for (size_t i = 0; i < all->list.count; i++)
 		if (strcmp(all->list.at[i].key, key) == 0) return true;
 	return false;
 }
 
 /* Options that were swept and have no column. */
-static bool add_swept(specs *all, const lk_sweep *sweep) {
+static bool add_swept(struct specs *all, const lk_sweep *sweep) {
 	for (int i = 0; i < sweep->varying_count; i++) {
 		const lk_option *o = sweep->varying[i];
 		if (has_key(all, o->name)) continue;
 		char *key = lk_arena_strdup(&all->arena, o->name);
 		for (char *c = key; c && *c; c++)
 			if (*c == '-') *c = '_';
-		if (!add_spec(all, (spec){.key = key, .title = o->name, .kind = OPTION, .option = o})) return false;
+		if (!add_spec(all, (struct spec){.key = key, .title = o->name, .kind = OPTION, .option = o})) return false;
 	}
 	return true;
 }
 
 /* "gemm_exposed_s" for every part of any row. */
-static bool add_parts(specs *all, const lk_sweep *sweep) {
+static bool add_parts(struct specs *all, const lk_sweep *sweep) {
 	for (size_t i = 0; i < sweep->count; i++) {
 		const lk_prediction *p = sweep->rows[i].prediction;
 		for (int k = 0; p && k < p->breakdown_count; k++) {
 			char key[80];
 			snprintf(key, sizeof key, "%s_exposed_s", p->breakdown[k].key);
 			if (has_key(all, key)) continue;
-			spec s = {
+			struct spec s = {
 				.key = lk_arena_strdup(&all->arena, key), .kind = PART, .part = p->breakdown[k].key, .show = NEVER};
 			if (!add_spec(all, s)) return false;
 		}
@@ -249,37 +249,37 @@ static bool add_parts(specs *all, const lk_sweep *sweep) {
 
 #define ADD(all, table) add_specs(all, table, sizeof table / sizeof *table)
 
-static bool find_columns(specs *all, const lk_sweep *sweep) {
+static bool find_columns(struct specs *all, const lk_sweep *sweep) {
 	return ADD(all, fixed) && add_swept(all, sweep) && ADD(all, results) && add_parts(all, sweep) && ADD(all, closing);
 }
 
 /* ---- the table ---- */
 
-static bool is_number_kind(const spec *s) {
+static bool is_number_kind(const struct spec *s) {
 	if (s->kind == OPTION) return s->option->kind != LK_OPTION_TEXT;
 	return s->kind >= REAL;
 }
 
-static void put_cell(lk_table *table, const cell *c) {
+static void put_cell(lk_table *table, const struct cell *c) {
 	if (!c->filled) lk_table_text(table, NULL);
 	else if (c->is_text) lk_table_text(table, c->text);
 	else lk_table_number(table, c->number, c->shown);
 }
 
-static lk_table *make_table(const specs *all, const lk_sweep *sweep) {
+static lk_table *make_table(const struct specs *all, const lk_sweep *sweep) {
 	lk_arena arena = LK_ARENA_INIT;
 	size_t count = all->list.count;
 	long best = lk_sweep_best(sweep);
 	lk_column *columns = LK_ARRAY(&arena, lk_column, count);
 	for (size_t i = 0; columns && i < count; i++) {
-		const spec *s = &all->list.at[i];
+		const struct spec *s = &all->list.at[i];
 		columns[i] = (lk_column){
 			.key = s->key, .title = s->title, .right = is_number_kind(s), .hidden = !is_shown(sweep, s, best)};
 	}
 	lk_table *table = columns ? lk_table_new("predictions", columns, (int)count) : NULL;
 	lk_arena_free(&arena);
 	for (size_t row = 0; table && row < sweep->count; row++) {
-		cell c;
+		struct cell c;
 		lk_table_row(table);
 		for (size_t i = 0; i < count; i++) {
 			fill_cell(sweep, &all->list.at[i], row, best, &c);
@@ -291,7 +291,7 @@ static lk_table *make_table(const specs *all, const lk_sweep *sweep) {
 }
 
 lk_table *lk_sweep_table(const lk_sweep *sweep) {
-	specs all = {0};
+	struct specs all = {0};
 	lk_table *table = find_columns(&all, sweep) ? make_table(&all, sweep) : NULL;
 	lk_vec_free(&all.list);
 	lk_arena_free(&all.arena);
@@ -300,15 +300,15 @@ lk_table *lk_sweep_table(const lk_sweep *sweep) {
 
 /* ---- as arrays ---- */
 
-static bool is_text_column(const spec *s) {
+static bool is_text_column(const struct spec *s) {
 	return s->kind == VERDICT || s->kind == MODEL || s->kind == REFUSED || s->kind == TEXT ||
 	       (s->kind == OPTION && s->option->kind == LK_OPTION_TEXT);
 }
 
-static bool fill_texts(const lk_sweep *sweep, const spec *s, lk_arena *arena, lk_sweep_column *out) {
+static bool fill_texts(const lk_sweep *sweep, const struct spec *s, lk_arena *arena, lk_sweep_column *out) {
 	const char **texts = LK_ARRAY(arena, const char *, sweep->count);
 	for (size_t row = 0; texts && row < sweep->count; row++) {
-		cell c;
+		struct cell c;
 		fill_cell(sweep, s, row, -1, &c);
 		texts[row] = !c.filled ? NULL : c.text == c.buffer ? lk_arena_strdup(arena, c.text) : c.text;
 		if (c.filled && !texts[row]) return false;
@@ -317,10 +317,10 @@ static bool fill_texts(const lk_sweep *sweep, const spec *s, lk_arena *arena, lk
 	return texts != NULL;
 }
 
-static bool fill_numbers(const lk_sweep *sweep, const spec *s, long best, lk_arena *arena, lk_sweep_column *out) {
+static bool fill_numbers(const lk_sweep *sweep, const struct spec *s, long best, lk_arena *arena, lk_sweep_column *out) {
 	double *numbers = LK_ARRAY(arena, double, sweep->count);
 	for (size_t row = 0; numbers && row < sweep->count; row++) {
-		cell c;
+		struct cell c;
 		fill_cell(sweep, s, row, best, &c);
 		numbers[row] = c.filled && !c.is_text ? c.number : NAN;
 	}
@@ -329,13 +329,13 @@ static bool fill_numbers(const lk_sweep *sweep, const spec *s, long best, lk_are
 }
 
 lk_sweep_column *lk_sweep_columns(const lk_sweep *sweep, lk_arena *arena, int *count) {
-	specs all = {0};
+	struct specs all = {0};
 	long best = lk_sweep_best(sweep);
 	bool fine = find_columns(&all, sweep);
 	lk_sweep_column *columns = fine ? LK_ARRAY(arena, lk_sweep_column, all.list.count) : NULL;
 	*count = (int)all.list.count;
 	for (int i = 0; columns && fine && i < *count; i++) {
-		const spec *s = &all.list.at[i];
+		const struct spec *s = &all.list.at[i];
 		columns[i].key = lk_arena_strdup(arena, s->key);
 		fine = columns[i].key && (is_text_column(s) ? fill_texts(sweep, s, arena, &columns[i])
 		                                            : fill_numbers(sweep, s, best, arena, &columns[i]));

@@ -10,22 +10,22 @@
 enum { TEXT = 64, LINE = 160, FEW_STAGES = 4 };
 
 /* The report while it is written. */
-typedef struct report {
+struct report {
 	const lk_prediction *p;
 	const lk_predict_request *request; /* may be NULL */
 	bool verbose, colour;
 	FILE *out;
 	lk_error *err;
-} report;
+};
 
-static lk_status write_table(const report *r, lk_table *table) {
+static lk_status write_table(const struct report *r, lk_table *table) {
 	lk_status status = table ? lk_table_write(table, LK_FORMAT_TEXT, r->colour, r->out, r->err) : lk_oom(r->err);
 	lk_table_free(table);
 	return status;
 }
 
 /* "model     llama ..." */
-static lk_status put_labelled(const report *r, const char *label, const char *text) {
+static lk_status put_labelled(const struct report *r, const char *label, const char *text) {
 	if (!text || !*text) return LK_OK;
 	fprintf(r->out, "%-10s ", label);
 	LK_TRY(lk_put_safe(text, r->out, r->err));
@@ -35,7 +35,7 @@ static lk_status put_labelled(const report *r, const char *label, const char *te
 
 /* ---- the verdict ---- */
 
-static void put_verdict(const report *r) {
+static void put_verdict(const struct report *r) {
 	const lk_prediction *p = r->p;
 	char peak[TEXT], usable[TEXT], room[TEXT];
 	double left = p->usable_bytes - p->peak_bytes;
@@ -55,7 +55,7 @@ static const char *change_of(double ratio, char *out, size_t size) {
 	return out;
 }
 
-static lk_status put_fixes(const report *r) {
+static lk_status put_fixes(const struct report *r) {
 	static const lk_column columns[] = {
 		{"change", "change that would fit", false, false}, {"peak_bytes", "GiB", true, false},
 		{"step_time_s", "step", true, false}, {"time_ratio", "time", true, false},
@@ -93,7 +93,7 @@ static char *plain(double number, char *out, size_t size) {
 
 /* A line of the table of speeds. Where `power` is not 0 the value has a range: it goes with that power of the step
  * time. */
-static void put_speed(lk_table *t, const report *r, const char *name, double value, int power, shown_as *shown,
+static void put_speed(lk_table *t, const struct report *r, const char *name, double value, int power, shown_as *shown,
 					  const char *basis) {
 	const lk_prediction *p = r->p;
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
@@ -110,7 +110,7 @@ static void put_speed(lk_table *t, const report *r, const char *name, double val
 	lk_table_text(t, basis ? basis : "");
 }
 
-static void put_training(lk_table *t, const report *r) {
+static void put_training(lk_table *t, const struct report *r) {
 	const lk_prediction *p = r->p;
 	char text[TEXT], basis[LINE] = "";
 	if (r->request && r->request->tokens > 0)
@@ -121,7 +121,7 @@ static void put_training(lk_table *t, const report *r) {
 		put_speed(t, r, "goodput", p->goodput, 0, lk_percent, "share of time without failures, restarts, checkpoints");
 }
 
-static lk_status put_speeds(const report *r) {
+static lk_status put_speeds(const struct report *r) {
 	static const lk_column columns[] = {
 		{"quantity", "speed", false, false}, {"value", "value", true, false}, {"range", "80 % range", true, false},
 		{"basis", "basis", false, false},
@@ -147,7 +147,7 @@ static lk_status put_speeds(const report *r) {
 
 /* ---- where one step goes ---- */
 
-static lk_status put_breakdown(const report *r) {
+static lk_status put_breakdown(const struct report *r) {
 	static const lk_column columns[] = {
 		{"part", "where one step goes", false, false},
 		{"exposed_s", "exposed", true, false},
@@ -174,7 +174,7 @@ static lk_status put_breakdown(const report *r) {
 
 /* ---- memory ---- */
 
-static bool stage_shown(const report *r, int i) {
+static bool stage_shown(const struct report *r, int i) {
 	const lk_prediction *p = r->p;
 	if (r->verbose || p->memory_count <= FEW_STAGES) return true;
 	return i < 2 || i == p->memory_count - 1 || p->memory[i].stage == p->fullest_stage;
@@ -185,7 +185,7 @@ static const char *size_text(double bytes, int places, char *out, size_t size) {
 	return bytes == 0 ? "-" : lk_fixed(bytes / 0x1p30, places, out, size);
 }
 
-static void put_stage(lk_table *t, const report *r, const lk_stage_memory *m) {
+static void put_stage(lk_table *t, const struct report *r, const lk_stage_memory *m) {
 	const double sizes[] = {m->weights, m->gradients, m->optimizer, m->activations, m->logits, m->workspace, m->buffers,
 		m->allocated, m->reserved - m->allocated, m->context, m->nccl, m->total};
 	char text[TEXT];
@@ -198,7 +198,7 @@ static void put_stage(lk_table *t, const report *r, const lk_stage_memory *m) {
 		lk_table_text(t, size_text(sizes[i], places, text, sizeof text));
 }
 
-static void put_memory_range(const report *r, const lk_stage_memory *m) {
+static void put_memory_range(const struct report *r, const lk_stage_memory *m) {
 	if (!(m->low > 0)) return;
 	char low[TEXT], high[TEXT];
 	int places = r->p->peak_bytes < 10 * 0x1p30 ? 2 : 1;
@@ -206,7 +206,7 @@ static void put_memory_range(const report *r, const lk_stage_memory *m) {
 	        size_text(m->low, places, low, sizeof low), size_text(m->high, places, high, sizeof high));
 }
 
-static lk_status put_memory(const report *r) {
+static lk_status put_memory(const struct report *r) {
 	static const lk_column columns[] = {
 		{"stage", "memory, GiB", false, false},  {"weights", "weights", true, false},
 		{"gradients", "grads", true, false},     {"optimizer", "optim.", true, false},
@@ -239,7 +239,7 @@ static lk_status put_memory(const report *r) {
 
 /* ---- the end ---- */
 
-static lk_status put_list(const report *r, const char *title, const char *const *texts, int count) {
+static lk_status put_list(const struct report *r, const char *title, const char *const *texts, int count) {
 	if (!count) return LK_OK;
 	fprintf(r->out, "%s\n", title);
 	for (int i = 0; i < count; i++) {
@@ -250,7 +250,7 @@ static lk_status put_list(const report *r, const char *title, const char *const 
 	return LK_OK;
 }
 
-static lk_status put_assumed(const report *r) {
+static lk_status put_assumed(const struct report *r) {
 	const lk_prediction *p = r->p;
 	if (r->verbose) {
 		LK_TRY(put_list(r, "assumptions", p->assumptions, p->assumption_count));
@@ -262,7 +262,7 @@ static lk_status put_assumed(const report *r) {
 	return LK_OK;
 }
 
-static void put_simulated(const report *r) {
+static void put_simulated(const struct report *r) {
 	const lk_prediction *p = r->p;
 	char operations[TEXT], ranks[TEXT], all[TEXT], time[TEXT];
 	fprintf(r->out, "\n%-10s %s operations on %s of %s ranks in %s", "simulated",
@@ -273,14 +273,14 @@ static void put_simulated(const report *r) {
 	putc('\n', r->out);
 }
 
-static lk_status put_asked(const report *r) {
+static lk_status put_asked(const struct report *r) {
 	LK_TRY(put_labelled(r, "model", r->p->model));
 	LK_TRY(put_labelled(r, "cluster", r->p->cluster));
 	return put_labelled(r, "layout", r->p->layout);
 }
 
 lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FILE *out, lk_error *err) {
-	report r = {row->prediction, row->request, verbose, colour, out, err};
+	struct report r = {row->prediction, row->request, verbose, colour, out, err};
 	if (!r.p) {
 		char text[1024];
 		fprintf(out, "REFUSED  %s\n", row->refusal ? lk_error_text(row->refusal, text, sizeof text) : "");

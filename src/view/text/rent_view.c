@@ -80,14 +80,14 @@ static lk_table *machine_table(lk_offers *offers) {
 	return t;
 }
 
-typedef struct listing {
+struct listing {
 	lk_offers *offers;
 	const lk_offer_faults *faults;
 	bool verbose;
-} listing;
+};
 
 static lk_status write_listing(const void *what, bool colour, FILE *out, lk_error *err) {
-	const listing *l = what;
+	const struct listing *l = what;
 	lk_table *t = machine_table(l->offers);
 	lk_status status = t ? lk_table_write(t, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(t);
@@ -111,7 +111,7 @@ lk_status lk_machines_print(const lk_machines_request *r, bool colour, FILE *out
 	lk_offer_faults faults = {0};
 	lk_status status = lk_writing_check(&w, err);
 	if (status == LK_OK) status = lk_rent_offers(r, &arena, &offers, &faults, err);
-	listing l = {&offers, &faults, r->verbose};
+	struct listing l = {&offers, &faults, r->verbose};
 	if (status == LK_OK)
 		status = r->format == LK_FORMAT_TEXT ? lk_write_through(&w, write_listing, &l, err)
 		                                     : lk_write_table(&w, machine_table(&offers), err);
@@ -213,10 +213,10 @@ lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
 
 /* ---- text ---- */
 
-typedef struct text {
+struct text {
 	const lk_rent *rent;
 	bool verbose;
-} text;
+};
 
 static void put_decision(const lk_rent *rent, const char *what, int at, FILE *out) {
 	const lk_rent_choice *c = &rent->choices[at];
@@ -239,7 +239,7 @@ static void put_decisions(const lk_rent *rent, FILE *out) {
 }
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const text *x = what;
+	const struct text *x = what;
 	const lk_rent *rent = x->rent;
 	char count[32];
 	put_decisions(rent, out);
@@ -303,7 +303,7 @@ static void put_place(lk_json_writer *w, const char *key, int at) {
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_rent *rent = ((const text *)what)->rent;
+	const lk_rent *rent = ((const struct text *)what)->rent;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
@@ -333,7 +333,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 
 lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
-	text x = {rent, verbose};
+	struct text x = {rent, verbose};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &x, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &x, err);

@@ -8,10 +8,10 @@
 #include "base/text.h"
 #include "view/table/output.h"
 
-typedef struct shown {
+struct shown {
 	const lk_replay *replay;
 	bool verbose;
-} shown;
+};
 
 static double error_of(double predicted, double measured) {
 	return measured > 0 ? predicted / measured - 1 : NAN;
@@ -121,7 +121,7 @@ static void put_summary(const lk_replay *r, FILE *out) {
 }
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const shown *s = what;
+	const struct shown *s = what;
 	const lk_replay *r = s->replay;
 	put_summary(r, out);
 	lk_table *t = table_of(r);
@@ -210,7 +210,7 @@ static void put_json_works(lk_json_writer *w, const lk_replay_works *works) {
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_replay *r = ((const shown *)what)->replay;
+	const lk_replay *r = ((const struct shown *)what)->replay;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
@@ -237,7 +237,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 
 lk_status lk_replay_print(const lk_replay *replay, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
-	shown s = {replay, verbose};
+	struct shown s = {replay, verbose};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &s, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &s, err);

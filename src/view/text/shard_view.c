@@ -8,9 +8,9 @@
 #include "view/text/views.h"
 #include "view/table/table.h"
 
-typedef struct asked {
+struct asked {
 	const lk_shard_answer *a;
-} asked;
+};
 
 static void put_bytes(lk_table *t, double bytes) {
 	char text[32];
@@ -171,12 +171,12 @@ static lk_status write_report(const lk_shard_answer *a, lk_format format, bool c
 }
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	return write_report(((const asked *)what)->a, LK_FORMAT_TEXT, colour, out, err);
+	return write_report(((const struct asked *)what)->a, LK_FORMAT_TEXT, colour, out, err);
 }
 
 static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_error *err) {
 	(void)colour;
-	return write_report(((const asked *)what)->a, LK_FORMAT_MD, false, out, err);
+	return write_report(((const struct asked *)what)->a, LK_FORMAT_MD, false, out, err);
 }
 
 /* ---- JSON ---- */
@@ -196,7 +196,7 @@ static void put_numbers(lk_json_writer *w, const lk_shard_answer *a) {
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_shard_answer *a = ((const asked *)what)->a;
+	const lk_shard_answer *a = ((const struct asked *)what)->a;
 	static const char *const keys[] = {NULL, "ranks", "pieces", "sharders"};
 	lk_json_writer w;
 	(void)colour;
@@ -222,7 +222,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour, const char *path, FILE *out,
                          lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
-	asked a = {answer};
+	struct asked a = {answer};
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_SHARD_TABLES) return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &a, err);
@@ -288,7 +288,7 @@ static void put_entry(lk_json_writer *w, const lk_shard_answer *a, int first) {
 }
 
 static lk_status write_plan(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_shard_answer *a = ((const asked *)what)->a;
+	const lk_shard_answer *a = ((const struct asked *)what)->a;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
@@ -300,7 +300,7 @@ static lk_status write_plan(const void *what, bool colour, FILE *out, lk_error *
 
 lk_status lk_shard_write_plan(const lk_shard_answer *answer, const char *path, lk_error *err) {
 	lk_writing w = {LK_FORMAT_JSON, false, false, path, NULL};
-	asked a = {answer};
+	struct asked a = {answer};
 	if (!answer->fits) return lk_fail(err, LK_ERR_INPUT, path, "there is no placement to write");
 	return lk_write_through(&w, write_plan, &a, err);
 }

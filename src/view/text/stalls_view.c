@@ -7,10 +7,10 @@
 #include "view/text/views.h"
 #include "view/table/table.h"
 
-typedef struct asked {
+struct asked {
 	const lk_stalls_answer *x;
 	int table;
-} asked;
+};
 
 static const char *const bases[] = {"measured", "estimated", "not known"};
 
@@ -246,7 +246,7 @@ static lk_status put_end(const lk_stalls_answer *x, FILE *out, lk_error *err) {
 }
 
 static lk_status write_report(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_stalls_answer *x = ((const asked *)what)->x;
+	const lk_stalls_answer *x = ((const struct asked *)what)->x;
 	put_step(x, out);
 	put_verdict(x, out);
 	put_heading("where a step's time goes", colour, out);
@@ -263,7 +263,7 @@ static lk_status write_report(const void *what, bool colour, FILE *out, lk_error
 }
 
 static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_stalls_answer *x = ((const asked *)what)->x;
+	const lk_stalls_answer *x = ((const struct asked *)what)->x;
 	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
 		fprintf(out, "## %s\n\n", lk_stalls_tables[i]);
 		LK_TRY(put_table(lk_stalls_table(x, i), LK_FORMAT_MD, colour, out, err));
@@ -320,7 +320,7 @@ static void put_json_rates(lk_json_writer *w, const lk_stalls_rates *r) {
 	lk_json_object_end(w);
 }
 
-static lk_status put_json_tables(lk_json_writer *w, const asked *a, lk_error *err) {
+static lk_status put_json_tables(lk_json_writer *w, const struct asked *a, lk_error *err) {
 	static const char *const keys[LK_STALLS_TABLES] = {"", "parts", "runs", "buckets", "what_if"};
 	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
 		if (a->table != LK_STALLS_ALL && a->table != i) continue;
@@ -333,7 +333,7 @@ static lk_status put_json_tables(lk_json_writer *w, const asked *a, lk_error *er
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const asked *a = what;
+	const struct asked *a = what;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
@@ -356,7 +356,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table, bool colour, const char *path, FILE *out,
                           lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
-	asked a = {answer, table};
+	struct asked a = {answer, table};
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_STALLS_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);

@@ -156,10 +156,10 @@ static lk_status write_rows(const lk_whatif *w, bool colour, FILE *out, lk_error
 
 /* ---- text ---- */
 
-typedef struct text {
+struct text {
 	const lk_whatif *w;
 	bool verbose;
-} text;
+};
 
 static lk_status put_line(const char *head, const char *line, FILE *out, lk_error *err) {
 	fputs(head, out);
@@ -192,7 +192,7 @@ static bool fits(const lk_whatif *w) {
 }
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const text *t = what;
+	const struct text *t = what;
 	const lk_whatif *w = t->w;
 	LK_TRY(put_line("base     ", w->source, out, err));
 	LK_TRY(put_line("cluster  ", w->columns[0].cluster, out, err));
@@ -263,7 +263,7 @@ lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, boo
 						  lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	LK_TRY(lk_writing_check(&w, err));
-	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &(text){whatif, verbose}, err);
+	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &(struct text){whatif, verbose}, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, whatif, err);
 	return lk_write_table(&w, lk_whatif_table(whatif), err);
 }

@@ -10,29 +10,29 @@
 enum { PATH_RANK = INT32_MAX };
 static const int64_t PS_PER_NS = 1000;
 
-typedef struct drawing {
+struct drawing {
 	lk_timeline *timeline;
 	const lk_explanation *x;
 	const lk_traces *traces;
 	int64_t from_ns, to_ns;  /* common time that is drawn */
 	LK_VEC(int64_t) open;    /* ends of the slices around the current one */
-} drawing;
+};
 
 static const char *const categories[LK_EVENT_KINDS] = {"operation", "annotation", "runtime", "kernel",
 													   "copy",      "fill",       "sync"};
 
-static uint32_t intern(drawing *d, const char *text) {
+static uint32_t intern(struct drawing *d, const char *text) {
 	return lk_intern_id(d->timeline->names, text);
 }
 
-static lk_status add_track(drawing *d, int32_t rank, const char *process, const char *name, lk_error *err) {
+static lk_status add_track(struct drawing *d, int32_t rank, const char *process, const char *name, lk_error *err) {
 	lk_track track = {.rank = rank, .ranks = 1, .process = intern(d, process), .name = intern(d, name)};
 	if (track.process == UINT32_MAX || track.name == UINT32_MAX || !lk_push(&d->timeline->tracks)) return lk_oom(err);
 	*lk_last(&d->timeline->tracks) = track;
 	return LK_OK;
 }
 
-static lk_status add_slice(drawing *d, const lk_capture *c, uint32_t event, int64_t start, int64_t end, lk_error *err) {
+static lk_status add_slice(struct drawing *d, const lk_capture *c, uint32_t event, int64_t start, int64_t end, lk_error *err) {
 	if (!lk_push(&d->timeline->slices)) return lk_oom(err);
 	lk_slice *s = lk_last(&d->timeline->slices);
 	*s = (lk_slice){
@@ -44,7 +44,7 @@ static lk_status add_slice(drawing *d, const lk_capture *c, uint32_t event, int6
 }
 
 /* Viewers want slices that nest. Clocks are rounded and streams of old profilers overlap: what sticks out is cut. */
-static lk_status draw_event(drawing *d, const lk_capture *c, uint32_t event, int64_t shift, lk_error *err) {
+static lk_status draw_event(struct drawing *d, const lk_capture *c, uint32_t event, int64_t shift, lk_error *err) {
 	int64_t start = c->start_ns[event] + shift, end = lk_event_end(c, event) + shift;
 	if (start < d->from_ns) start = d->from_ns;
 	if (end > d->to_ns) end = d->to_ns;
@@ -56,7 +56,7 @@ static lk_status draw_event(drawing *d, const lk_capture *c, uint32_t event, int
 	return add_slice(d, c, event, start, end, err);
 }
 
-static lk_status draw_lane(drawing *d, uint32_t capture, const lk_lane *lane, int rank, lk_error *err) {
+static lk_status draw_lane(struct drawing *d, uint32_t capture, const lk_lane *lane, int rank, lk_error *err) {
 	const lk_capture *c = d->traces->capture[capture];
 	int64_t shift = d->traces->shift_ns[capture];
 	char process[32], name[160];
@@ -70,7 +70,7 @@ static lk_status draw_lane(drawing *d, uint32_t capture, const lk_lane *lane, in
 	return LK_OK;
 }
 
-static lk_status draw_rank(drawing *d, uint32_t capture, lk_error *err) {
+static lk_status draw_rank(struct drawing *d, uint32_t capture, lk_error *err) {
 	const lk_capture *c = d->traces->capture[capture];
 	int rank = c->rank < 0 ? (int)capture : c->rank;
 	bool shown = false;
@@ -80,7 +80,7 @@ static lk_status draw_rank(drawing *d, uint32_t capture, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status draw_path(drawing *d, lk_error *err) {
+static lk_status draw_path(struct drawing *d, lk_error *err) {
 	const lk_critical_path *path = &d->x->critical;
 	if (!path->event_count) return LK_OK;
 	LK_TRY(add_track(d, PATH_RANK, "critical path", "critical path", err));
@@ -100,7 +100,7 @@ static lk_status draw_path(drawing *d, lk_error *err) {
 }
 
 /* From the first begin to the last end of a step that is looked at. */
-static void extent(drawing *d) {
+static void extent(struct drawing *d) {
 	d->from_ns = INT64_MAX, d->to_ns = INT64_MIN;
 	for (int i = 0; i < d->x->step_rows; i++) {
 		const lk_explain_step *s = &d->x->steps[i];
@@ -109,7 +109,7 @@ static void extent(drawing *d) {
 	}
 }
 
-static lk_status draw(drawing *d, lk_error *err) {
+static lk_status draw(struct drawing *d, lk_error *err) {
 	if (!d->timeline) return lk_oom(err);
 	extent(d);
 	/* Picoseconds have room for 100 days. */
@@ -120,7 +120,7 @@ static lk_status draw(drawing *d, lk_error *err) {
 }
 
 lk_status lk_explain_trace(const lk_explanation *explanation, const char *path, lk_error *err) {
-	drawing d = {.timeline = lk_timeline_new(), .x = explanation, .traces = lk_explain_traces(explanation)};
+	struct drawing d = {.timeline = lk_timeline_new(), .x = explanation, .traces = lk_explain_traces(explanation)};
 	lk_status status = draw(&d, err);
 	if (status == LK_OK) status = lk_trace_write(d.timeline, path, err);
 	lk_vec_free(&d.open);

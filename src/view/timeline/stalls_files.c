@@ -25,12 +25,12 @@ lk_status lk_stalls_timeline(const lk_stalls_answer *answer, const char *path, l
 /* ---- folded stacks (https://github.com/brendangregg/FlameGraph): frames, a blank, microseconds ---- */
 
 /* Nanoseconds by stack; ids of the intern table count up from 1. */
-typedef struct stacks {
+struct stacks {
 	lk_intern *names;
 	LK_VEC(int64_t) ns;
-} stacks;
+};
 
-static lk_status add(stacks *s, const char *stack, int64_t ns, lk_error *err) {
+static lk_status add(struct stacks *s, const char *stack, int64_t ns, lk_error *err) {
 	uint32_t id = lk_intern_id(s->names, stack);
 	if (id == UINT32_MAX) return lk_oom(err);
 	while (s->ns.count <= id)
@@ -63,7 +63,7 @@ static void name_call(const lk_recorded_run *run, const lk_recorded_call *call, 
 }
 
 /* The main thread's calls, and its own code between them. */
-static lk_status add_rank(stacks *s, const lk_recorded_run *run, lk_error *err) {
+static lk_status add_rank(struct stacks *s, const lk_recorded_run *run, lk_error *err) {
 	char who[64], stack[1024], what[700];
 	int64_t cursor = -1;
 	if (run->head.rank >= 0) snprintf(who, sizeof who, "rank %d", run->head.rank);
@@ -82,7 +82,7 @@ static lk_status add_rank(stacks *s, const lk_recorded_run *run, lk_error *err) 
 	return LK_OK;
 }
 
-static lk_status add_file(stacks *s, const char *path, lk_error *err) {
+static lk_status add_file(struct stacks *s, const char *path, lk_error *err) {
 	lk_recorded_run run;
 	lk_error unreadable = {0};
 	lk_intern *texts = lk_intern_new();
@@ -96,7 +96,7 @@ static lk_status add_file(stacks *s, const char *path, lk_error *err) {
 	return status;
 }
 
-static lk_status add_folder(stacks *s, const char *folder, lk_error *err) {
+static lk_status add_folder(struct stacks *s, const char *folder, lk_error *err) {
 	DIR *dir = opendir(folder);
 	lk_status status = LK_OK;
 	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
@@ -111,7 +111,7 @@ static lk_status add_folder(stacks *s, const char *folder, lk_error *err) {
 }
 
 static lk_status write_stacks(const void *what, bool colour, FILE *out, lk_error *err) {
-	const stacks *s = what;
+	const struct stacks *s = what;
 	(void)colour, (void)err;
 	for (uint32_t id = 1; id < s->ns.count; id++)
 		if (s->ns.at[id] >= 1000) fprintf(out, "%s %lld\n", lk_intern_text(s->names, id), (long long)(s->ns.at[id] / 1000));
@@ -119,7 +119,7 @@ static lk_status write_stacks(const void *what, bool colour, FILE *out, lk_error
 }
 
 lk_status lk_stalls_folded(const lk_stalls_answer *answer, const char *path, lk_error *err) {
-	stacks s = {.names = lk_intern_new()};
+	struct stacks s = {.names = lk_intern_new()};
 	lk_status status = s.names ? add_folder(&s, answer->shown, err) : lk_oom(err);
 	lk_writing w = {.path = path};
 	if (status == LK_OK) status = lk_write_through(&w, write_stacks, &s, err);

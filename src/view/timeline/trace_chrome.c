@@ -12,20 +12,20 @@
 #include "base/text.h"
 #include "view/timeline/trace_plan.h"
 
-typedef struct escaped {
+struct escaped {
 	const char *text; /* in JSON, without the quotes; NULL: not used so far */
 	size_t length;
-} escaped;
+};
 
-typedef struct chrome {
+struct chrome {
 	const lk_trace_plan *plan;
 	lk_trace_out *out;
 	lk_arena arena;
-	escaped *names;   /* by interned id */
+	struct escaped *names;   /* by interned id */
 	bool begun;       /* an event stands in the file */
 	size_t prefix_length;
 	char prefix[96];  /* of the events of a track: pid, tid and the key of ts */
-} chrome;
+};
 
 #define PUT(c, literal) lk_trace_put((c)->out, "" literal, sizeof(literal) - 1)
 
@@ -35,18 +35,18 @@ static char *digits(char *end, uint64_t value) {
 	return end;
 }
 
-static void put_unsigned(chrome *c, uint64_t value) {
+static void put_unsigned(struct chrome *c, uint64_t value) {
 	char text[24], *end = text + sizeof text, *start = digits(end, value);
 	lk_trace_put(c->out, start, (size_t)(end - start));
 }
 
-static void put_integer(chrome *c, int64_t value) {
+static void put_integer(struct chrome *c, int64_t value) {
 	if (value < 0) PUT(c, "-");
 	put_unsigned(c, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 /* Nanoseconds as microseconds with three decimals. */
-static void put_us(chrome *c, uint64_t ns) {
+static void put_us(struct chrome *c, uint64_t ns) {
 	char text[32], *end = text + sizeof text, *start = digits(end - 4, ns / 1000);
 	unsigned part = (unsigned)(ns % 1000);
 	end[-4] = '.';
@@ -56,7 +56,7 @@ static void put_us(chrome *c, uint64_t ns) {
 	lk_trace_put(c->out, start, (size_t)(end - start));
 }
 
-static void put_real(chrome *c, double value) {
+static void put_real(struct chrome *c, double value) {
 	char text[40];
 	if (fabs(value) < 9e18 && value == (double)(int64_t)value) {
 		put_integer(c, (int64_t)value);
@@ -82,7 +82,7 @@ static size_t escape_one(const char *text, size_t left, char out[8], size_t *tak
 	return at + *taken;
 }
 
-static bool escape(lk_arena *arena, const char *text, escaped *out) {
+static bool escape(lk_arena *arena, const char *text, struct escaped *out) {
 	size_t left = strlen(text), taken;
 	char *to = lk_arena_array(arena, left + 2, 6);
 	if (!to) return false;
@@ -97,30 +97,30 @@ static bool escape(lk_arena *arena, const char *text, escaped *out) {
 	return true;
 }
 
-static void fail_memory(chrome *c) {
+static void fail_memory(struct chrome *c) {
 	if (c->out->status == LK_OK) c->out->status = lk_oom(c->out->err);
 }
 
-static void put_name(chrome *c, uint32_t id) {
-	escaped *name = &c->names[id];
+static void put_name(struct chrome *c, uint32_t id) {
+	struct escaped *name = &c->names[id];
 	if (!name->text && !escape(&c->arena, lk_trace_text(c->plan, id), name)) fail_memory(c);
 	else lk_trace_put(c->out, name->text, name->length);
 }
 
-static void put_text(chrome *c, const char *text) {
-	escaped once;
+static void put_text(struct chrome *c, const char *text) {
+	struct escaped once;
 	if (!escape(&c->arena, text, &once)) fail_memory(c);
 	else lk_trace_put(c->out, once.text, once.length);
 }
 
-static void begin_event(chrome *c) {
+static void begin_event(struct chrome *c) {
 	if (c->begun) PUT(c, ",\n");
 	c->begun = true;
 }
 
 /* ---- metadata ---- */
 
-static void begin_metadata(chrome *c, const char *name, int64_t pid, const int64_t *tid, const char *key) {
+static void begin_metadata(struct chrome *c, const char *name, int64_t pid, const int64_t *tid, const char *key) {
 	begin_event(c);
 	PUT(c, "{\"ph\":\"M\",\"name\":\"");
 	lk_trace_put(c->out, name, strlen(name));
@@ -135,20 +135,20 @@ static void begin_metadata(chrome *c, const char *name, int64_t pid, const int64
 	PUT(c, "\":");
 }
 
-static void put_title(chrome *c, const char *name, int64_t pid, const int64_t *tid, const char *title) {
+static void put_title(struct chrome *c, const char *name, int64_t pid, const int64_t *tid, const char *title) {
 	begin_metadata(c, name, pid, tid, "name");
 	PUT(c, "\"");
 	put_text(c, title);
 	PUT(c, "\"}}");
 }
 
-static void put_sort_index(chrome *c, const char *name, int64_t pid, const int64_t *tid, uint64_t index) {
+static void put_sort_index(struct chrome *c, const char *name, int64_t pid, const int64_t *tid, uint64_t index) {
 	begin_metadata(c, name, pid, tid, "sort_index");
 	put_unsigned(c, index);
 	PUT(c, "}}");
 }
 
-static void put_metadata(chrome *c) {
+static void put_metadata(struct chrome *c) {
 	const lk_trace_plan *plan = c->plan;
 	for (size_t i = 0; i < plan->processes.count; i++) {
 		const lk_trace_process *p = &plan->processes.at[i];
@@ -170,13 +170,13 @@ static void put_metadata(chrome *c) {
 
 /* ---- slices ---- */
 
-static void begin_track(chrome *c, uint32_t track) {
+static void begin_track(struct chrome *c, uint32_t track) {
 	const lk_trace_row *row = &c->plan->rows[track];
 	c->prefix_length = (size_t)snprintf(c->prefix, sizeof c->prefix, "\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":",
 		c->plan->processes.at[row->process].pid, row->tid);
 }
 
-static void put_arguments(chrome *c, const lk_trace_span *span) {
+static void put_arguments(struct chrome *c, const lk_trace_span *span) {
 	const lk_slice *s = span->slice;
 	PUT(c, ",\"args\":{\"start_ps\":");
 	put_unsigned(c, lk_trace_ps(c->plan, span->start_ps));
@@ -201,7 +201,7 @@ static void put_arguments(chrome *c, const lk_trace_span *span) {
 	PUT(c, "}}");
 }
 
-static void put_slice(chrome *c, const lk_trace_span *span) {
+static void put_slice(struct chrome *c, const lk_trace_span *span) {
 	uint64_t start = lk_trace_ns(c->plan, span->start_ps), end = lk_trace_ns(c->plan, span->end_ps);
 	begin_event(c);
 	PUT(c, "{\"ph\":\"X\",");
@@ -232,7 +232,7 @@ static uint64_t arrival(const lk_trace_plan *plan, const lk_trace_arrow *arrow) 
 	return arrow->to < arrow->from && end >= sent + 2 ? sent + 1 : sent;
 }
 
-static void put_arrow_end(chrome *c, bool sends, uint32_t id, uint64_t ns) {
+static void put_arrow_end(struct chrome *c, bool sends, uint32_t id, uint64_t ns) {
 	begin_event(c);
 	if (sends) PUT(c, "{\"ph\":\"s\",");
 	else PUT(c, "{\"ph\":\"f\",\"bp\":\"e\",");
@@ -245,7 +245,7 @@ static void put_arrow_end(chrome *c, bool sends, uint32_t id, uint64_t ns) {
 }
 
 /* They follow their slice: at its start it is then the innermost open one, to which viewers bind them. */
-static void put_arrows(chrome *c, size_t span) {
+static void put_arrows(struct chrome *c, size_t span) {
 	const lk_trace_plan *plan = c->plan;
 	for (uint32_t i = plan->out_first[span]; i < plan->out_first[span + 1]; i++)
 		put_arrow_end(c, true, i, lk_trace_ns(plan, plan->spans[span].start_ps));
@@ -253,7 +253,7 @@ static void put_arrows(chrome *c, size_t span) {
 		put_arrow_end(c, false, plan->in_arrows[i], arrival(plan, &plan->arrows[plan->in_arrows[i]]));
 }
 
-static void put_point(chrome *c, const lk_trace_point *point) {
+static void put_point(struct chrome *c, const lk_trace_point *point) {
 	begin_event(c);
 	PUT(c, "{\"ph\":\"C\",\"pid\":");
 	put_integer(c, c->plan->processes.at[point->process].pid);
@@ -266,7 +266,7 @@ static void put_point(chrome *c, const lk_trace_point *point) {
 	PUT(c, "}}");
 }
 
-static void put_events(chrome *c) {
+static void put_events(struct chrome *c) {
 	const lk_trace_plan *plan = c->plan;
 	PUT(c, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"generator\":\"lockstep\",\"origin_ps\":");
 	put_integer(c, plan->origin_ps);
@@ -282,8 +282,8 @@ static void put_events(chrome *c) {
 }
 
 lk_status lk_trace_chrome(const lk_trace_plan *plan, lk_trace_out *out) {
-	chrome c = {.plan = plan, .out = out};
-	c.names = LK_ARRAY(&c.arena, escaped, lk_intern_count(plan->timeline->names));
+	struct chrome c = {.plan = plan, .out = out};
+	c.names = LK_ARRAY(&c.arena, struct escaped, lk_intern_count(plan->timeline->names));
 	if (!c.names) return lk_oom(out->err);
 	put_events(&c);
 	lk_arena_free(&c.arena);

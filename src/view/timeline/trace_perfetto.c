@@ -36,17 +36,17 @@ enum { ANNOTATED_BYTES = 1, ANNOTATED_FLOPS, ANNOTATED_LAYER, ANNOTATED_MICROBAT
 enum { SEQUENCE = 1 }; /* the one writer of packets */
 
 /* The packet being built. Memory that is out shows when it is sent. */
-typedef struct perfetto {
+struct perfetto {
 	const lk_trace_plan *plan;
 	lk_trace_out *out;
 	lk_proto_out packet;
 	unsigned char *known;    /* by interned id: which of the indices below hold it */
 	LK_VEC(uint32_t) open;   /* spans that have begun and not ended */
-} perfetto;
+};
 
 enum { KNOWN_NAME = 1, KNOWN_CATEGORY = 2 };
 
-static void send(perfetto *p) {
+static void send(struct perfetto *p) {
 	unsigned char head[12];
 	if (p->packet.lost && p->out->status == LK_OK) p->out->status = lk_oom(p->out->err);
 	size_t used = lk_proto_encode(head, TRACE_PACKET << 3 | LK_WIRE_BYTES);
@@ -71,7 +71,7 @@ static uint64_t counter_uuid(const lk_trace_plan *plan, size_t series) {
 	return 1 + plan->processes.count + plan->timeline->tracks.count + series;
 }
 
-static void put_entry(perfetto *p, unsigned index, uint64_t id, const char *text) {
+static void put_entry(struct perfetto *p, unsigned index, uint64_t id, const char *text) {
 	size_t entry = lk_proto_begin(&p->packet, index);
 	lk_proto_put_integer(&p->packet, ENTRY_ID, id);
 	lk_proto_put_text(&p->packet, ENTRY_TEXT, text);
@@ -79,7 +79,7 @@ static void put_entry(perfetto *p, unsigned index, uint64_t id, const char *text
 }
 
 /* The first packet: state is clear, annotations have names, ranks decide the order of processes and threads. */
-static void send_root(perfetto *p) {
+static void send_root(struct perfetto *p) {
 	lk_proto_put_integer(&p->packet, PACKET_SEQUENCE, SEQUENCE);
 	lk_proto_put_integer(&p->packet, PACKET_FLAGS, FLAG_STATE_CLEARED);
 	size_t interned = lk_proto_begin(&p->packet, PACKET_INTERNED);
@@ -96,14 +96,14 @@ static void send_root(perfetto *p) {
 	send(p);
 }
 
-static size_t begin_track(perfetto *p, uint64_t uuid) {
+static size_t begin_track(struct perfetto *p, uint64_t uuid) {
 	lk_proto_put_integer(&p->packet, PACKET_SEQUENCE, SEQUENCE);
 	size_t track = lk_proto_begin(&p->packet, PACKET_TRACK);
 	lk_proto_put_integer(&p->packet, TRACK_UUID, uuid);
 	return track;
 }
 
-static void send_process(perfetto *p, size_t index) {
+static void send_process(struct perfetto *p, size_t index) {
 	const lk_trace_process *process = &p->plan->processes.at[index];
 	size_t track = begin_track(p, process_uuid(index));
 	size_t body = lk_proto_begin(&p->packet, TRACK_PROCESS);
@@ -117,7 +117,7 @@ static void send_process(perfetto *p, size_t index) {
 	send(p);
 }
 
-static void send_thread(perfetto *p, size_t index) {
+static void send_thread(struct perfetto *p, size_t index) {
 	const lk_trace_row *row = &p->plan->rows[index];
 	size_t track = begin_track(p, track_uuid(p->plan, index));
 	size_t body = lk_proto_begin(&p->packet, TRACK_THREAD);
@@ -132,7 +132,7 @@ static void send_thread(perfetto *p, size_t index) {
 	send(p);
 }
 
-static void send_counter_track(perfetto *p, const lk_trace_point *point) {
+static void send_counter_track(struct perfetto *p, const lk_trace_point *point) {
 	size_t track = begin_track(p, counter_uuid(p->plan, point->series));
 	lk_proto_put_text(&p->packet, TRACK_NAME, lk_trace_text(p->plan, point->counter->name));
 	lk_proto_put_integer(&p->packet, TRACK_PARENT, process_uuid(point->process));
@@ -143,7 +143,7 @@ static void send_counter_track(perfetto *p, const lk_trace_point *point) {
 	send(p);
 }
 
-static void send_descriptors(perfetto *p) {
+static void send_descriptors(struct perfetto *p) {
 	const lk_trace_plan *plan = p->plan;
 	send_root(p);
 	for (size_t i = 0; i < plan->processes.count; i++) send_process(p, i);
@@ -155,7 +155,7 @@ static void send_descriptors(perfetto *p) {
 /* ---- events ---- */
 
 /* The part of a packet before its event; the interned texts that the event is the first to use. */
-static void begin_packet(perfetto *p, uint64_t ns, const lk_slice *slice) {
+static void begin_packet(struct perfetto *p, uint64_t ns, const lk_slice *slice) {
 	lk_proto_put_integer(&p->packet, PACKET_TIMESTAMP, ns);
 	lk_proto_put_integer(&p->packet, PACKET_SEQUENCE, SEQUENCE);
 	if (!slice) return;
@@ -171,7 +171,7 @@ static void begin_packet(perfetto *p, uint64_t ns, const lk_slice *slice) {
 	p->known[slice->category] |= KNOWN_CATEGORY;
 }
 
-static void annotate(perfetto *p, uint64_t name, double value) {
+static void annotate(struct perfetto *p, uint64_t name, double value) {
 	if (!isfinite(value)) return;
 	size_t annotation = lk_proto_begin(&p->packet, EVENT_ANNOTATION);
 	lk_proto_put_integer(&p->packet, ANNOTATION_NAME, name);
@@ -181,7 +181,7 @@ static void annotate(perfetto *p, uint64_t name, double value) {
 	lk_proto_end(&p->packet, annotation);
 }
 
-static void send_begin(perfetto *p, size_t index) {
+static void send_begin(struct perfetto *p, size_t index) {
 	const lk_trace_plan *plan = p->plan;
 	const lk_trace_span *span = &plan->spans[index];
 	const lk_slice *s = span->slice;
@@ -203,7 +203,7 @@ static void send_begin(perfetto *p, size_t index) {
 
 /* Arrows arrive with the end of a slice: a receive that waits begins before or with the send, and the reader takes the
  * first event that names an arrow for its start. */
-static void send_end(perfetto *p, size_t index) {
+static void send_end(struct perfetto *p, size_t index) {
 	const lk_trace_plan *plan = p->plan;
 	const lk_trace_span *span = &plan->spans[index];
 	begin_packet(p, lk_trace_ns(plan, span->end_ps), NULL);
@@ -218,7 +218,7 @@ static void send_end(perfetto *p, size_t index) {
 }
 
 /* Ends the open spans of `track` that end by `time_ps`, and all those of other tracks. */
-static void close_until(perfetto *p, uint32_t track, int64_t time_ps) {
+static void close_until(struct perfetto *p, uint32_t track, int64_t time_ps) {
 	while (p->open.count) {
 		const lk_trace_span *top = &p->plan->spans[*lk_last(&p->open)];
 		if (top->track == track && top->end_ps > time_ps) return;
@@ -227,7 +227,7 @@ static void close_until(perfetto *p, uint32_t track, int64_t time_ps) {
 	}
 }
 
-static void send_slices(perfetto *p) {
+static void send_slices(struct perfetto *p) {
 	const lk_trace_plan *plan = p->plan;
 	for (size_t i = 0; i < plan->span_count && p->out->status == LK_OK; i++) {
 		close_until(p, plan->spans[i].track, plan->spans[i].start_ps);
@@ -238,7 +238,7 @@ static void send_slices(perfetto *p) {
 	close_until(p, UINT32_MAX, 0);
 }
 
-static void send_point(perfetto *p, const lk_trace_point *point) {
+static void send_point(struct perfetto *p, const lk_trace_point *point) {
 	double value = point->counter->value;
 	begin_packet(p, lk_trace_ns(p->plan, point->counter->time_ps), NULL);
 	size_t event = lk_proto_begin(&p->packet, PACKET_TRACK_EVENT);
@@ -251,7 +251,7 @@ static void send_point(perfetto *p, const lk_trace_point *point) {
 }
 
 lk_status lk_trace_perfetto(const lk_trace_plan *plan, lk_trace_out *out) {
-	perfetto p = {.plan = plan, .out = out};
+	struct perfetto p = {.plan = plan, .out = out};
 	p.known = calloc((size_t)lk_intern_count(plan->timeline->names) + 1, 1);
 	if (!p.known) return lk_oom(out->err);
 	send_descriptors(&p);

@@ -83,13 +83,13 @@ static bool add_process(lk_trace_plan *plan, int32_t rank, int32_t ranks, uint32
 }
 
 /* A track or process by what makes it the same process as another: rank and name. */
-typedef struct key {
+struct key {
 	int32_t rank;
 	uint32_t name, index;
-} key;
+};
 
 static int by_key(const void *a, const void *b) {
-	const key *x = a, *y = b;
+	const struct key *x = a, *y = b;
 	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
 	if (x->name != y->name) return x->name < y->name ? -1 : 1;
 	return x->index < y->index ? -1 : x->index > y->index;
@@ -100,10 +100,10 @@ static int by_key(const void *a, const void *b) {
 static bool make_processes(lk_trace_plan *plan) {
 	const lk_timeline *t = plan->timeline;
 	size_t count = t->tracks.count;
-	key *keys = LK_ARRAY(&plan->arena, key, count);
+	struct key *keys = LK_ARRAY(&plan->arena, struct key, count);
 	plan->rows = LK_ARRAY(&plan->arena, lk_trace_row, count);
 	if (!keys || !plan->rows) return false;
-	for (size_t i = 0; i < count; i++) keys[i] = (key){t->tracks.at[i].rank, t->tracks.at[i].process, (uint32_t)i};
+	for (size_t i = 0; i < count; i++) keys[i] = (struct key){t->tracks.at[i].rank, t->tracks.at[i].process, (uint32_t)i};
 	if (count) qsort(keys, count, sizeof *keys, by_key);
 	for (size_t i = 0, first = 0; i < count; i++) {
 		if (keys[i].rank != keys[first].rank || keys[i].name != keys[first].name) first = i;
@@ -122,17 +122,17 @@ static bool make_processes(lk_trace_plan *plan) {
 }
 
 /* A copy of the processes by rank; of equal ranks the first process comes first. */
-static key *by_rank(lk_trace_plan *plan) {
+static struct key *by_rank(lk_trace_plan *plan) {
 	size_t count = plan->processes.count;
-	key *keys = LK_ARRAY(&plan->arena, key, count);
-	for (size_t i = 0; keys && i < count; i++) keys[i] = (key){plan->processes.at[i].rank, 0, (uint32_t)i};
+	struct key *keys = LK_ARRAY(&plan->arena, struct key, count);
+	for (size_t i = 0; keys && i < count; i++) keys[i] = (struct key){plan->processes.at[i].rank, 0, (uint32_t)i};
 	if (keys && count) qsort(keys, count, sizeof *keys, by_key);
 	return keys;
 }
 
 /* Numbers for people: pid is the rank. Second processes of a rank and all threads count on from the highest rank. */
 static bool number_all(lk_trace_plan *plan) {
-	key *keys = by_rank(plan);
+	struct key *keys = by_rank(plan);
 	size_t count = plan->processes.count;
 	if (!keys) return false;
 	int64_t next = count && keys[count - 1].rank > 0 ? (int64_t)keys[count - 1].rank + 1 : 1;
@@ -193,9 +193,9 @@ static lk_status overlap(const lk_trace_plan *plan, const lk_trace_span *outer, 
 		outer->end_ps, lk_trace_text(plan, inner->slice->name), inner->start_ps, inner->end_ps);
 }
 
-typedef struct open_spans {
+struct open_spans {
 	LK_VEC(lk_trace_span *) stack;
-} open_spans;
+};
 
 /* Picoseconds from `early` to a later time; a difference of two times may need 64 bits without sign. */
 static uint64_t between(int64_t early, int64_t late) {
@@ -203,7 +203,7 @@ static uint64_t between(int64_t early, int64_t late) {
 }
 
 /* Fits a span into those that are open: closes the ones that have ended, clips what rounding made overlap. */
-static lk_status fit(const lk_trace_plan *plan, open_spans *open, lk_trace_span *span, lk_error *err) {
+static lk_status fit(const lk_trace_plan *plan, struct open_spans *open, lk_trace_span *span, lk_error *err) {
 	while (open->stack.count) {
 		lk_trace_span *top = *lk_last(&open->stack);
 		if (top->end_ps <= span->start_ps) {
@@ -224,7 +224,7 @@ static lk_status fit(const lk_trace_plan *plan, open_spans *open, lk_trace_span 
 }
 
 static lk_status nest_spans(lk_trace_plan *plan, lk_error *err) {
-	open_spans open = {0};
+	struct open_spans open = {0};
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < plan->span_count && status == LK_OK; i++) {
 		lk_trace_span *span = &plan->spans[i];
@@ -307,7 +307,7 @@ static int by_series(const void *a, const void *b) {
 
 /* Points learn their process, which is made if the rank has no track, and their series. */
 static bool place_points(lk_trace_plan *plan) {
-	key *keys = by_rank(plan);
+	struct key *keys = by_rank(plan);
 	size_t known = plan->processes.count, k = 0;
 	if (!keys) return false;
 	for (size_t i = 0; i < plan->point_count; i++) {
