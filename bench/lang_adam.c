@@ -20,8 +20,8 @@ struct step {
 
 /* The whole update in one pass, as a good implementation without fused communication does it. */
 static void update(int64_t n, const float *restrict sum, float *restrict w, float *restrict m, float *restrict v,
-                   float *restrict out, const struct step *s) {
-	const float c1 = 1 - powf(s->b1, s->t), c2 = 1 - powf(s->b2, s->t), b1 = s->b1, b2 = s->b2, lr = s->lr, eps = s->eps, ranks = s->ranks;
+                   float *restrict out, const struct step *step) {
+	const float c1 = 1 - powf(step->b1, step->t), c2 = 1 - powf(step->b2, step->t), b1 = step->b1, b2 = step->b2, lr = step->lr, eps = step->eps, ranks = step->ranks;
 	for (int64_t i = 0; i < n; i++) {
 		float g = sum[i] / ranks, mean = b1 * m[i] + (1 - b1) * g, square = b2 * v[i] + (1 - b2) * g * g;
 		float x = w[i] - lr * (mean / c1) / (sqrtf(square / c2) + eps);
@@ -30,17 +30,17 @@ static void update(int64_t n, const float *restrict sum, float *restrict w, floa
 	}
 }
 
-static void run_way(struct step *s, int way) {
-	if (way == s->algorithms) {
-		s->fused->schedule->run(s->fused);
+static void run_way(struct step *step, int way) {
+	if (way == step->algorithms) {
+		step->fused->schedule->run(step->fused);
 		return;
 	}
-	MPI_Allreduce(s->g, s->sum, (int)s->n, MPI_FLOAT, MPI_SUM, s->comm[way]);
-	update(s->n, s->sum, s->w, s->m, s->v, NULL, s);
+	MPI_Allreduce(step->g, step->sum, (int)step->n, MPI_FLOAT, MPI_SUM, step->comm[way]);
+	update(step->n, step->sum, step->w, step->m, step->v, NULL, step);
 }
 
 /* One communicator for each algorithm; one in all where there is no such choice. */
-static void open_algorithms(struct step *s) {
+static void open_algorithms(struct step *step) {
 	MPI_T_cvar_handle handle;
 	int provided, count = 0, index = -1, size;
 	MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
@@ -48,9 +48,9 @@ static void open_algorithms(struct step *s) {
 	if (index >= 0 && MPI_T_cvar_handle_alloc(index, NULL, &handle, &size) != MPI_SUCCESS) index = -1;
 	for (; count < (index >= 0 ? ALGORITHMS : 1); count++) {
 		if (index >= 0) MPI_T_cvar_write(handle, &count);
-		MPI_Comm_dup(MPI_COMM_WORLD, &s->comm[count]);
+		MPI_Comm_dup(MPI_COMM_WORLD, &step->comm[count]);
 	}
-	s->algorithms = count;
+	step->algorithms = count;
 }
 
 static float *numbers(int64_t n, float low, float high, uint32_t seed) {
@@ -62,22 +62,22 @@ static float *numbers(int64_t n, float low, float high, uint32_t seed) {
 
 /* Every way is timed right behind an untimed run of itself: the baselines share their memory, and would each find it in
  * the caches where the fused one's, which is its own, had been driven out by them. */
-static void measure(struct step *s, int rank, int rounds) {
+static void measure(struct step *step, int rank, int rounds) {
 	double *seconds = rt_ring_memory((size_t)(WAYS * rounds), sizeof *seconds);
-	int ways = s->algorithms + 1;
+	int ways = step->algorithms + 1;
 	for (int round = -1; round < rounds; round++)
 		for (int k = 0; k < ways; k++) {
 			int way = (k + round + 1) % ways;
-			run_way(s, way);
+			run_way(step, way);
 			MPI_Barrier(MPI_COMM_WORLD);
 			double taken = MPI_Wtime(), longest;
-			run_way(s, way);
+			run_way(step, way);
 			taken = MPI_Wtime() - taken;
 			MPI_Allreduce(&taken, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 			if (round >= 0) seconds[way * rounds + round] = longest;
 		}
 	for (int way = 0; way < ways && rank == 0; way++) {
-		printf("{\"what\":\"%s%d\",\"n\":%lld,\"seconds\":[", way < s->algorithms ? "allreduce" : "fused", way < s->algorithms ? way : 0, (long long)s->n);
+		printf("{\"what\":\"%s%d\",\"n\":%lld,\"seconds\":[", way < step->algorithms ? "allreduce" : "fused", way < step->algorithms ? way : 0, (long long)step->n);
 		for (int i = 0; i < rounds; i++) printf("%s%.9g", i ? "," : "", seconds[way * rounds + i]);
 		printf("]}\n");
 	}

@@ -50,8 +50,8 @@ static int fit(const char *path, const char *name) {
 
 /* ---- score ---- */
 
-static const char *size_of(const work_shape *s) {
-	double bytes = s->rows * s->dim * 4;
+static const char *size_of(const work_shape *shape) {
+	double bytes = shape->rows * shape->dim * 4;
 	return bytes < 2e6 ? "tables up to 2 MB" : bytes < 64e6 ? "2 to 64 MB" : "larger tables";
 }
 
@@ -70,45 +70,45 @@ static double percent(double sum, int count) {
 	return 100 * expm1(sum / count);
 }
 
-static work_time least_of(const fit_case *c) {
-	return (work_time){fmin(c->measured.forward_s, c->again.forward_s), fmin(c->measured.backward_s, c->again.backward_s)};
+static work_time least_of(const fit_case *fitted) {
+	return (work_time){fmin(fitted->measured.forward_s, fitted->again.forward_s), fmin(fitted->measured.backward_s, fitted->again.backward_s)};
 }
 
-static void score_row(const fit_case *c, work_time p, struct errors *folds) {
-	const work_shape *s = &c->shape;
-	work_time m = least_of(c);
+static void score_row(const fit_case *fitted, work_time p, struct errors *folds) {
+	const work_shape *shape = &fitted->shape;
+	work_time m = least_of(fitted);
 	double f = log(p.forward_s / m.forward_s), b = log(p.backward_s / m.backward_s);
-	printf("%s,%s,%.0f,%.0f,%.0f,%.1f,%.1f,%.1f,%+.1f%%,%.1f,%.1f,%+.1f%%\n", c->share, s->law->name, s->rows, s->dim, s->batch, s->pooling,
+	printf("%s,%s,%.0f,%.0f,%.0f,%.1f,%.1f,%.1f,%+.1f%%,%.1f,%.1f,%+.1f%%\n", fitted->share, shape->law->name, shape->rows, shape->dim, shape->batch, shape->pooling,
 	       m.forward_s * 1e6, p.forward_s * 1e6, 100 * expm1(f), m.backward_s * 1e6, p.backward_s * 1e6, 100 * expm1(b));
 	add_error(folds, "all", fabs(f), fabs(b));
-	add_error(folds, "measured twice", fabs(log(c->measured.forward_s / c->again.forward_s)), fabs(log(c->measured.backward_s / c->again.backward_s)));
-	add_error(folds, s->law->name, fabs(f), fabs(b)), add_error(folds, size_of(s), fabs(f), fabs(b));
-	add_error(folds, s->dim < 64 ? "rows below 64" : s->dim < 256 ? "rows of 64 to 255" : "longer rows", fabs(f), fabs(b));
+	add_error(folds, "measured twice", fabs(log(fitted->measured.forward_s / fitted->again.forward_s)), fabs(log(fitted->measured.backward_s / fitted->again.backward_s)));
+	add_error(folds, shape->law->name, fabs(f), fabs(b)), add_error(folds, size_of(shape), fabs(f), fabs(b));
+	add_error(folds, shape->dim < 64 ? "rows below 64" : shape->dim < 256 ? "rows of 64 to 255" : "longer rows", fabs(f), fabs(b));
 }
 
 /* A step of several tables, as a whole. */
-static void score_step(const fit_case *cases, const work_time *p, size_t count, struct errors *folds) {
+static void score_step(const fit_case *cases, const work_time *time, size_t count, struct errors *folds) {
 	work_time sum = {0}, measured = {0};
 	for (size_t i = 0; i < count; i++) {
 		work_time m = least_of(&cases[i]);
-		sum.forward_s += p[i].forward_s, sum.backward_s += p[i].backward_s;
+		sum.forward_s += time[i].forward_s, sum.backward_s += time[i].backward_s;
 		measured.forward_s += m.forward_s, measured.backward_s += m.backward_s;
 	}
 	double f = log(sum.forward_s / measured.forward_s), b = log(sum.backward_s / measured.backward_s);
 	add_error(folds, count > 1 ? "whole steps of several tables" : "tables alone", fabs(f), fabs(b));
 }
 
-static void print_folds(const struct errors *e) {
-	for (; e->name; e++)
-		printf("%s,%d,%.1f%%,%.1f%%,%.1f%%\n", e->name, e->count, percent(e->forward, e->count), percent(e->backward, e->count),
-		       percent(e->forward + e->backward, 2 * e->count));
+static void print_folds(const struct errors *errors) {
+	for (; errors->name; errors++)
+		printf("%s,%d,%.1f%%,%.1f%%,%.1f%%\n", errors->name, errors->count, percent(errors->forward, errors->count), percent(errors->backward, errors->count),
+		       percent(errors->forward + errors->backward, 2 * errors->count));
 }
 
-static int score(const lk_host_lookup *h, const char *path) {
+static int score(const lk_host_lookup *lookup, const char *path) {
 	struct errors folds[32] = {{0}};
 	int threads, count = lookup_read(path, rows, &threads);
 	if (count < 0) return 2;
-	lookup_predict(h, rows, (size_t)count, predicted);
+	lookup_predict(lookup, rows, (size_t)count, predicted);
 	puts("step,law,rows,dim,batch,pooling,forward_us,predicted_us,forward_error,backward_us,predicted_us,backward_error");
 	for (int i = 0; i < count; i++) score_row(&rows[i], predicted[i], folds);
 	for (size_t i = 0, end; i < (size_t)count; i = end) {
@@ -122,8 +122,8 @@ static int score(const lk_host_lookup *h, const char *path) {
 
 /* ---- folds ---- */
 
-static const char *law_of(const work_shape *s) {
-	return s->law->name;
+static const char *law_of(const work_shape *shape) {
+	return shape->law->name;
 }
 
 /* Everything but one fold is fitted, that one is scored; then the next. What is left out of the fit is still in the steps
@@ -173,9 +173,9 @@ static int read_host(const char *path, lk_host_lookup *out) {
 	lk_error err;
 	char line[1024];
 	if (lk_calibration_use(path, &err) != LK_OK) return fprintf(stderr, "lookup: %s\n", lk_error_text(&err, line, sizeof line)), 0;
-	const lk_calibration *c = lk_calibration_current();
-	for (size_t i = c->rows.count; i-- > 0;)
-		if (strcmp(c->rows.at[i].family, "lookup") == 0 && lk_host_lookup_of(&c->rows.at[i], out)) return 1;
+	const lk_calibration *calibration = lk_calibration_current();
+	for (size_t i = calibration->rows.count; i-- > 0;)
+		if (strcmp(calibration->rows.at[i].family, "lookup") == 0 && lk_host_lookup_of(&calibration->rows.at[i], out)) return 1;
 	return fprintf(stderr, "lookup: %s: there is no row of the family lookup with all numbers\n", path), 0;
 }
 

@@ -56,7 +56,7 @@ size_t lookup_step_end(const fit_case *cases, size_t count, size_t first) {
 	return end;
 }
 
-static void predict_step(const lk_host_lookup *h, const fit_case *cases, size_t count, work_time *out) {
+static void predict_step(const lk_host_lookup *lookup, const fit_case *cases, size_t count, work_time *out) {
 	lk_host_share share = {0};
 	lk_locality room;
 	for (size_t i = 0; i < count; i++) {
@@ -65,30 +65,30 @@ static void predict_step(const lk_host_lookup *h, const fit_case *cases, size_t 
 	}
 	for (size_t i = 0; i < count; i++) {
 		lk_lookup l = work_lookup(&cases[i].shape, &room);
-		out[i].forward_s = lk_host_lookup_seconds(h, &l, &share);
+		out[i].forward_s = lk_host_lookup_seconds(lookup, &l, &share);
 		l.backward = true;
-		out[i].backward_s = lk_host_lookup_seconds(h, &l, &share);
+		out[i].backward_s = lk_host_lookup_seconds(lookup, &l, &share);
 	}
 }
 
-void lookup_predict(const lk_host_lookup *h, const fit_case *cases, size_t count, work_time *out) {
+void lookup_predict(const lk_host_lookup *lookup, const fit_case *cases, size_t count, work_time *out) {
 	for (size_t i = 0, end; i < count; i = end) {
 		end = lookup_step_end(cases, count, i);
-		predict_step(h, &cases[i], end - i, &out[i]);
+		predict_step(lookup, &cases[i], end - i, &out[i]);
 	}
 }
 
-static double *time_at(lk_host_lookup *h, size_t offset) {
-	return (double *)(void *)((char *)h + offset);
+static double *time_at(lk_host_lookup *lookup, size_t offset) {
+	return (double *)(void *)((char *)lookup + offset);
 }
 
-static double answer(const lk_host_lookup *h, struct known *k, bool backward) {
-	k->lookup.backward = backward;
-	return lk_host_lookup_seconds_of(h, &k->lookup, &k->uses, &k->found);
+static double answer(const lk_host_lookup *lookup, struct known *known, bool backward) {
+	known->lookup.backward = backward;
+	return lk_host_lookup_seconds_of(lookup, &known->lookup, &known->uses, &known->found);
 }
 
-static double measured(const fit_case *c, bool backward) {
-	return backward ? fmin(c->measured.backward_s, c->again.backward_s) : fmin(c->measured.forward_s, c->again.forward_s);
+static double measured(const fit_case *fitted, bool backward) {
+	return backward ? fmin(fitted->measured.backward_s, fitted->again.backward_s) : fmin(fitted->measured.forward_s, fitted->again.forward_s);
 }
 
 /* ---- non-negative least squares: coordinates in turn on the normal equations ---- */
@@ -111,60 +111,60 @@ static void solve(const double *features, const double *wanted, size_t rows, int
 }
 
 /* The times of a direction, with everything else of f->h as it is; returns the weighed mean square of relative errors. */
-static double fit_times(struct fitting *f, const size_t *times, int count, bool backward) {
-	double x[TIMES], sum = 0, *wanted = f->wanted;
-	lk_host_lookup h = f->h;
+static double fit_times(struct fitting *fitting, const size_t *times, int count, bool backward) {
+	double x[TIMES], sum = 0, *wanted = fitting->wanted;
+	lk_host_lookup h = fitting->h;
 	for (int j = 0; j < count; j++) *time_at(&h, times[j]) = 0;
-	for (size_t i = 0; i < f->count; i++) {
-		struct known *k = &f->known[i];
-		double m = measured(&f->cases[i], backward), base = answer(&h, k, backward), weight = sqrt(k->weight[backward]);
+	for (size_t i = 0; i < fitting->count; i++) {
+		struct known *known = &fitting->known[i];
+		double m = measured(&fitting->cases[i], backward), base = answer(&h, known, backward), weight = sqrt(known->weight[backward]);
 		wanted[i] = weight * (1 - base / m);
 		for (int j = 0; j < count; j++) {
 			*time_at(&h, times[j]) = 1e-9;
-			f->features[i * TIMES + (size_t)j] = weight * (answer(&h, k, backward) - base) / m;
+			fitting->features[i * TIMES + (size_t)j] = weight * (answer(&h, known, backward) - base) / m;
 			*time_at(&h, times[j]) = 0;
 		}
 	}
-	solve(f->features, wanted, f->count, count, x);
-	for (int j = 0; j < count; j++) *time_at(&f->h, times[j]) = x[j] * 1e-9;
-	for (size_t i = 0; i < f->count; i++) {
-		double miss = log(answer(&f->h, &f->known[i], backward) / measured(&f->cases[i], backward));
-		sum += f->known[i].weight[backward] * miss * miss;
+	solve(fitting->features, wanted, fitting->count, count, x);
+	for (int j = 0; j < count; j++) *time_at(&fitting->h, times[j]) = x[j] * 1e-9;
+	for (size_t i = 0; i < fitting->count; i++) {
+		double miss = log(answer(&fitting->h, &fitting->known[i], backward) / measured(&fitting->cases[i], backward));
+		sum += fitting->known[i].weight[backward] * miss * miss;
 	}
-	return sum / (double)f->count;
+	return sum / (double)fitting->count;
 }
 
 static double with_sizes(const double *x, void *context) {
-	struct fitting *f = context;
-	f->h.near_bytes = x[0], f->h.last_bytes = x[1], f->h.near_slope = x[2], f->h.last_slope = x[3];
-	f->h.step_share = x[4], f->h.sum_share = x[5], f->h.span_bytes = x[6], f->h.guesses = x[7];
-	for (size_t i = 0; i < f->count; i++) lk_host_lookup_find(&f->h, &f->known[i].lookup, &f->known[i].uses, &f->known[i].share, &f->known[i].found);
-	return fit_times(f, forward_times, FORWARD, false) + fit_times(f, backward_times, BACKWARD, true);
+	struct fitting *fitting = context;
+	fitting->h.near_bytes = x[0], fitting->h.last_bytes = x[1], fitting->h.near_slope = x[2], fitting->h.last_slope = x[3];
+	fitting->h.step_share = x[4], fitting->h.sum_share = x[5], fitting->h.span_bytes = x[6], fitting->h.guesses = x[7];
+	for (size_t i = 0; i < fitting->count; i++) lk_host_lookup_find(&fitting->h, &fitting->known[i].lookup, &fitting->known[i].uses, &fitting->known[i].share, &fitting->known[i].found);
+	return fit_times(fitting, forward_times, FORWARD, false) + fit_times(fitting, backward_times, BACKWARD, true);
 }
 
-static double miss_of(struct fitting *f, size_t i, bool backward) {
-	return fabs(log(answer(&f->h, &f->known[i], backward) / measured(&f->cases[i], backward)));
+static double miss_of(struct fitting *fitting, size_t i, bool backward) {
+	return fabs(log(answer(&fitting->h, &fitting->known[i], backward) / measured(&fitting->cases[i], backward)));
 }
 
 /* As errors far above the usual ones count less in a fit of the mean absolute error. */
-static void weigh(struct fitting *f) {
-	for (size_t i = 0; i < f->count; i++)
-		for (int b = 0; b < 2; b++) f->known[i].weight[b] = f->known[i].used * 0.05 / fmax(miss_of(f, i, b), 0.05);
+static void weigh(struct fitting *fitting) {
+	for (size_t i = 0; i < fitting->count; i++)
+		for (int b = 0; b < 2; b++) fitting->known[i].weight[b] = fitting->known[i].used * 0.05 / fmax(miss_of(fitting, i, b), 0.05);
 }
 
-static void begin(struct fitting *f, const bool *kept) {
-	for (size_t i = 0; i < f->count; i++) {
-		struct known *k = &f->known[i];
-		k->lookup = work_lookup(&f->cases[i].shape, &k->locality);
-		k->lookup.locality = &k->locality;
-		k->weight[0] = k->weight[1] = k->used = !kept || kept[i];
-		lk_host_lookup_uses(&k->lookup, f->h.threads, &k->uses);
+static void begin(struct fitting *fitting, const bool *kept) {
+	for (size_t i = 0; i < fitting->count; i++) {
+		struct known *known = &fitting->known[i];
+		known->lookup = work_lookup(&fitting->cases[i].shape, &known->locality);
+		known->lookup.locality = &known->locality;
+		known->weight[0] = known->weight[1] = known->used = !kept || kept[i];
+		lk_host_lookup_uses(&known->lookup, fitting->h.threads, &known->uses);
 	}
-	for (size_t i = 0, end; i < f->count; i = end) {
+	for (size_t i = 0, end; i < fitting->count; i = end) {
 		lk_host_share share = {0};
-		end = lookup_step_end(f->cases, f->count, i);
-		for (size_t k = i; k < end; k++) lk_host_share_add(&share, &f->known[k].lookup);
-		for (size_t k = i; k < end; k++) f->known[k].share = share;
+		end = lookup_step_end(fitting->cases, fitting->count, i);
+		for (size_t k = i; k < end; k++) lk_host_share_add(&share, &fitting->known[k].lookup);
+		for (size_t k = i; k < end; k++) fitting->known[k].share = share;
 	}
 }
 

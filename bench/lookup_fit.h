@@ -17,6 +17,6 @@ size_t lookup_step_end(const fit_case *cases, size_t count, size_t first);
  * of the fit goes to *error. 0: no memory. */
 int lookup_fit(const fit_case *cases, const bool *kept, size_t count, int threads, lk_host_lookup *out, double *error);
 /* Seconds of each case in its step. */
-void lookup_predict(const lk_host_lookup *h, const fit_case *cases, size_t count, work_time *out);
+void lookup_predict(const lk_host_lookup *lookup, const fit_case *cases, size_t count, work_time *out);
 
 #endif

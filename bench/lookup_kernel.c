@@ -68,21 +68,21 @@ static struct range mine(size_t count, lookup_part part) {
 	return (struct range){begin + all * part.at / part.of, begin + all * (part.at + 1) / part.of};
 }
 
-static void sum_samples(const lookup_table *t, struct range r) {
-	size_t dim = t->dim;
+static void sum_samples(const lookup_table *table, struct range r) {
+	size_t dim = table->dim;
 	for (size_t b = r.begin; b < r.end; b++) {
-		float *sum = t->sums + b * dim;
+		float *sum = table->sums + b * dim;
 		memset(sum, 0, dim * sizeof *sum);
-		for (uint32_t i = t->offsets[b]; i < t->offsets[b + 1]; i++) {
-			if (i + AHEAD < t->lookups) fetch(t->weights + (size_t)t->indices[i + AHEAD] * dim, dim);
-			add_row(sum, t->weights + (size_t)t->indices[i] * dim, dim);
+		for (uint32_t i = table->offsets[b]; i < table->offsets[b + 1]; i++) {
+			if (i + AHEAD < table->lookups) fetch(table->weights + (size_t)table->indices[i + AHEAD] * dim, dim);
+			add_row(sum, table->weights + (size_t)table->indices[i] * dim, dim);
 		}
 	}
 }
 
-void lookup_forward(const lookup_table *t, lookup_part part) {
+void lookup_forward(const lookup_table *table, lookup_part part) {
 #pragma omp parallel
-	sum_samples(t, mine(t->batch, part));
+	sum_samples(table, mine(table->batch, part));
 }
 
 /* ---- backward ---- */
@@ -91,9 +91,9 @@ static uint32_t row_of(uint64_t pair) {
 	return (uint32_t)(pair >> 32);
 }
 
-static void make_pairs(const lookup_table *t, uint64_t *out, struct range r) {
+static void make_pairs(const lookup_table *table, uint64_t *out, struct range r) {
 	for (size_t b = r.begin; b < r.end; b++)
-		for (uint32_t i = t->offsets[b]; i < t->offsets[b + 1]; i++) out[i] = (uint64_t)t->indices[i] << 32 | b;
+		for (uint32_t i = table->offsets[b]; i < table->offsets[b + 1]; i++) out[i] = (uint64_t)table->indices[i] << 32 | b;
 }
 
 static uint32_t *counts_of(const lookup_room *room) {
@@ -122,12 +122,12 @@ static void place_digit(const lookup_room *room, const uint64_t *from, uint64_t 
 }
 
 /* Row-wise Adagrad. */
-static void update(const lookup_table *t, uint32_t row, const float *restrict gradient) {
-	float *restrict w = t->weights + (size_t)row * t->dim, squares = 0;
-	for (size_t k = 0; k < t->dim; k++) squares += gradient[k] * gradient[k];
-	float state = t->state[row] += squares / (float)t->dim;
+static void update(const lookup_table *table, uint32_t row, const float *restrict gradient) {
+	float *restrict w = table->weights + (size_t)row * table->dim, squares = 0;
+	for (size_t k = 0; k < table->dim; k++) squares += gradient[k] * gradient[k];
+	float state = table->state[row] += squares / (float)table->dim;
 	float rate = 1e-3f / (sqrtf(state) + 1e-8f);
-	for (size_t k = 0; k < t->dim; k++) w[k] -= rate * gradient[k];
+	for (size_t k = 0; k < table->dim; k++) w[k] -= rate * gradient[k];
 }
 
 static size_t boundary(const uint64_t *pairs, size_t at, size_t count) {
@@ -135,48 +135,48 @@ static size_t boundary(const uint64_t *pairs, size_t at, size_t count) {
 	return at;
 }
 
-static inline void fetch_pair(const lookup_table *t, uint64_t pair) {
-	fetch(t->gradients + (pair & UINT32_MAX) * t->dim, t->dim);
-	fetch(t->weights + (size_t)row_of(pair) * t->dim, t->dim);
-	__builtin_prefetch(t->state + row_of(pair));
+static inline void fetch_pair(const lookup_table *table, uint64_t pair) {
+	fetch(table->gradients + (pair & UINT32_MAX) * table->dim, table->dim);
+	fetch(table->weights + (size_t)row_of(pair) * table->dim, table->dim);
+	__builtin_prefetch(table->state + row_of(pair));
 }
 
-static void apply(const lookup_table *t, const uint64_t *pairs, struct range r) {
-	size_t dim = t->dim, i = boundary(pairs, r.begin, t->lookups), end = boundary(pairs, r.end, t->lookups);
+static void apply(const lookup_table *table, const uint64_t *pairs, struct range r) {
+	size_t dim = table->dim, i = boundary(pairs, r.begin, table->lookups), end = boundary(pairs, r.end, table->lookups);
 	float *sum = aligned_alloc(64, (dim * sizeof *sum + 63) / 64 * 64);
 	if (!sum) return;
 	while (i < end) {
 		uint32_t row = row_of(pairs[i]);
 		memset(sum, 0, dim * sizeof *sum);
 		for (; i < end && row_of(pairs[i]) == row; i++) {
-			if (i + AHEAD < end) fetch_pair(t, pairs[i + AHEAD]);
-			add_row(sum, t->gradients + (pairs[i] & UINT32_MAX) * dim, dim);
+			if (i + AHEAD < end) fetch_pair(table, pairs[i + AHEAD]);
+			add_row(sum, table->gradients + (pairs[i] & UINT32_MAX) * dim, dim);
 		}
-		update(t, row, sum);
+		update(table, row, sum);
 	}
 	free(sum);
 }
 
-static int digits_of(const lookup_table *t) {
+static int digits_of(const lookup_table *table) {
 	int bits = 1;
-	while (bits < 32 && (t->rows - 1) >> bits) bits++;
+	while (bits < 32 && (table->rows - 1) >> bits) bits++;
 	return (bits + DIGIT - 1) / DIGIT;
 }
 
-int lookup_backward_steps(const lookup_table *t) {
-	return 2 + 2 * digits_of(t);
+int lookup_backward_steps(const lookup_table *table) {
+	return 2 + 2 * digits_of(table);
 }
 
-void lookup_backward(const lookup_table *t, lookup_room *room, int step, lookup_part part) {
-	int digit = (step - 1) / 2, digits = digits_of(t), shift = digit * DIGIT;
+void lookup_backward(const lookup_table *table, lookup_room *room, int step, lookup_part part) {
+	int digit = (step - 1) / 2, digits = digits_of(table), shift = digit * DIGIT;
 	bool placing = step > 0 && (step - 1) % 2;
 	uint64_t *from = digit % 2 ? room->to : room->from, *to = digit % 2 ? room->from : room->to;
 	if (placing && part.at == 0) counts_to_places(room);
 #pragma omp parallel
 	{
-		if (step == 0) make_pairs(t, room->from, mine(t->batch, part));
-		else if (digit == digits) apply(t, from, mine(t->lookups, part));
-		else if (placing) place_digit(room, from, to, shift, mine(t->lookups, part));
-		else count_digit(room, from, shift, part.at == 0, mine(t->lookups, part));
+		if (step == 0) make_pairs(table, room->from, mine(table->batch, part));
+		else if (digit == digits) apply(table, from, mine(table->lookups, part));
+		else if (placing) place_digit(room, from, to, shift, mine(table->lookups, part));
+		else count_digit(room, from, shift, part.at == 0, mine(table->lookups, part));
 	}
 }

@@ -36,9 +36,9 @@ typedef struct lookup_part {
 	size_t at, of;
 } lookup_part;
 
-void lookup_forward(const lookup_table *t, lookup_part part);
+void lookup_forward(const lookup_table *table, lookup_part part);
 /* Backward: making pairs, counting and placing for each digit, adding up and changing rows: so many steps, in turn. */
-int lookup_backward_steps(const lookup_table *t);
-void lookup_backward(const lookup_table *t, lookup_room *room, int step, lookup_part part);
+int lookup_backward_steps(const lookup_table *table);
+void lookup_backward(const lookup_table *table, lookup_room *room, int step, lookup_part part);
 
 #endif

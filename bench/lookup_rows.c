@@ -69,11 +69,11 @@ size_t lookup_shares(uint64_t seed, fit_case *out) {
 
 static const char header[] = "step,law,rows,dim,batch,pooling,seed,threads,forward_us,backward_us,forward_again_us,backward_again_us";
 
-static void print_row(const fit_case *c) {
-	const work_shape *s = &c->shape;
-	printf("%s,%s,%.0f,%.0f,%.0f,%.1f,%llu,%d,%.2f,%.2f,%.2f,%.2f\n", c->share, s->law->name, s->rows, s->dim, s->batch, s->pooling,
-	       (unsigned long long)s->seed, omp_get_max_threads(), c->measured.forward_s * 1e6, c->measured.backward_s * 1e6,
-	       c->again.forward_s * 1e6, c->again.backward_s * 1e6);
+static void print_row(const fit_case *fitted) {
+	const work_shape *shape = &fitted->shape;
+	printf("%s,%s,%.0f,%.0f,%.0f,%.1f,%llu,%d,%.2f,%.2f,%.2f,%.2f\n", fitted->share, shape->law->name, shape->rows, shape->dim, shape->batch, shape->pooling,
+	       (unsigned long long)shape->seed, omp_get_max_threads(), fitted->measured.forward_s * 1e6, fitted->measured.backward_s * 1e6,
+	       fitted->again.forward_s * 1e6, fitted->again.backward_s * 1e6);
 }
 
 /* One step, into the least of the even or the odd passes. */
@@ -108,19 +108,19 @@ static work_time least_of(work_time a, work_time b) {
 	return (work_time){fmin(a.forward_s, b.forward_s), fmin(a.backward_s, b.backward_s)};
 }
 
-static bool parse_row(const char *line, fit_case *c, int *threads) {
+static bool parse_row(const char *line, fit_case *fitted, int *threads) {
 	char law[64];
 	unsigned long long seed;
-	work_shape *s = &c->shape;
-	work_time *m = &c->measured, *a = &c->again;
-	*c = (fit_case){.shape = {0}};
-	if (sscanf(line, "%31[^,],%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf,%lf,%lf", c->share, law, &s->rows, &s->dim, &s->batch, &s->pooling, &seed,
-	           threads, &m->forward_s, &m->backward_s, &a->forward_s, &a->backward_s) != 12) return false;
+	work_shape *shape = &fitted->shape;
+	work_time *time = &fitted->measured, *a = &fitted->again;
+	*fitted = (fit_case){.shape = {0}};
+	if (sscanf(line, "%31[^,],%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf,%lf,%lf", fitted->share, law, &shape->rows, &shape->dim, &shape->batch, &shape->pooling, &seed,
+	           threads, &time->forward_s, &time->backward_s, &a->forward_s, &a->backward_s) != 12) return false;
 	for (int i = 0; i < work_law_count; i++)
-		if (strcmp(law, work_laws[i].name) == 0) s->law = &work_laws[i];
-	s->seed = seed;
-	m->forward_s *= 1e-6, m->backward_s *= 1e-6, a->forward_s *= 1e-6, a->backward_s *= 1e-6;
-	return s->law != NULL;
+		if (strcmp(law, work_laws[i].name) == 0) shape->law = &work_laws[i];
+	shape->seed = seed;
+	time->forward_s *= 1e-6, time->backward_s *= 1e-6, a->forward_s *= 1e-6, a->backward_s *= 1e-6;
+	return shape->law != NULL;
 }
 
 static bool same_case(const fit_case *x, const fit_case *y) {
@@ -134,12 +134,12 @@ int lookup_read(const char *path, fit_case *out, int *threads) {
 	FILE *in = fopen(path, "r");
 	int count = 0;
 	while (in && count < LOOKUP_ROWS && fgets(line, sizeof line, in)) {
-		fit_case *c = &out[count];
+		fit_case *fitted = &out[count];
 		int k = 0;
-		if (!parse_row(line, c, threads)) continue;
-		while (k < count && !same_case(&out[k], c)) k++;
+		if (!parse_row(line, fitted, threads)) continue;
+		while (k < count && !same_case(&out[k], fitted)) k++;
 		if (k == count) count++;
-		else out[k].measured = least_of(out[k].measured, c->measured), out[k].again = least_of(out[k].again, c->again);
+		else out[k].measured = least_of(out[k].measured, fitted->measured), out[k].again = least_of(out[k].again, fitted->again);
 	}
 	if (!count) fprintf(stderr, "lookup: %s: no measurements in it\n", path);
 	if (in) fclose(in);

@@ -7,22 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static lookup_known *entry_of(lookup_store *s, uint64_t share) {
-	for (size_t i = 0; i < s->count; i++)
-		if (s->at[i].share == share) return &s->at[i];
-	if (s->count == s->room) {
-		s->room = 2 * s->room + 64;
-		s->at = realloc(s->at, s->room * sizeof *s->at);
-		if (!s->at) work_out_of_memory();
+static lookup_known *entry_of(lookup_store *store, uint64_t share) {
+	for (size_t i = 0; i < store->count; i++)
+		if (store->at[i].share == share) return &store->at[i];
+	if (store->count == store->room) {
+		store->room = 2 * store->room + 64;
+		store->at = realloc(store->at, store->room * sizeof *store->at);
+		if (!store->at) work_out_of_memory();
 	}
-	s->at[s->count] = (lookup_known){.share = share};
-	return &s->at[s->count++];
+	store->at[store->count] = (lookup_known){.share = share};
+	return &store->at[store->count++];
 }
 
 /* 0: these are not the slices of the passes before. */
-static int note(lookup_store *s, uint64_t share, work_slices *pass) {
-	lookup_known *k = entry_of(s, share);
-	work_slices *least = &k->least[k->passes++ % 2];
+static int note(lookup_store *store, uint64_t share, work_slices *pass) {
+	lookup_known *known = entry_of(store, share);
+	work_slices *least = &known->least[known->passes++ % 2];
 	if (!least->count) {
 		*least = *pass, *pass = (work_slices){0};
 		return 1;
@@ -67,24 +67,24 @@ int lookup_store_open(const char *path, lookup_store *out) {
 	return good;
 }
 
-void lookup_store_close(lookup_store *s) {
-	for (size_t i = 0; i < s->count; i++)
-		for (int k = 0; k < 2; k++) work_slices_free(&s->at[i].least[k]);
-	free(s->at);
-	*s = (lookup_store){0};
+void lookup_store_close(lookup_store *store) {
+	for (size_t i = 0; i < store->count; i++)
+		for (int k = 0; k < 2; k++) work_slices_free(&store->at[i].least[k]);
+	free(store->at);
+	*store = (lookup_store){0};
 }
 
-const lookup_known *lookup_store_find(lookup_store *s, uint64_t share) {
-	return entry_of(s, share);
+const lookup_known *lookup_store_find(lookup_store *store, uint64_t share) {
+	return entry_of(store, share);
 }
 
-int lookup_store_add(lookup_store *s, uint64_t share, work_slices *pass) {
-	FILE *out = fopen(s->path, "a");
+int lookup_store_add(lookup_store *store, uint64_t share, work_slices *pass) {
+	FILE *out = fopen(store->path, "a");
 	if (out) {
 		fprintf(out, "%llx,%zu,", (unsigned long long)share, pass->forward);
 		for (size_t i = 0; i < pass->count; i++) fprintf(out, "%.2f%c", pass->us[i], i + 1 < pass->count ? ' ' : '\n');
 	}
-	note(s, share, pass);
+	note(store, share, pass);
 	if (out && !fclose(out)) return 1;
-	return fprintf(stderr, "lookup: %s: %s\n", s->path, strerror(errno)), 0;
+	return fprintf(stderr, "lookup: %s: %s\n", store->path, strerror(errno)), 0;
 }

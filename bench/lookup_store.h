@@ -19,10 +19,10 @@ typedef struct lookup_store {
 
 /* 0: the file cannot be read, or a line of it is none of ours; both are said. A file that is not there is empty. */
 int lookup_store_open(const char *path, lookup_store *out);
-void lookup_store_close(lookup_store *s);
+void lookup_store_close(lookup_store *store);
 /* Never NULL: a share that is not known has no passes. */
-const lookup_known *lookup_store_find(lookup_store *s, uint64_t share);
+const lookup_known *lookup_store_find(lookup_store *store, uint64_t share);
 /* Adds a pass, here and in the file, and takes it over. 0: the file cannot be written, which it says. */
-int lookup_store_add(lookup_store *s, uint64_t share, work_slices *pass);
+int lookup_store_add(lookup_store *store, uint64_t share, work_slices *pass);
 
 #endif

@@ -14,6 +14,6 @@ typedef struct lookup_tasks_options {
 } lookup_tasks_options;
 
 /* Tasks `first` to `last`, each sharder's placement predicted and measured; a line each, and a summary. */
-int lookup_tasks(const lk_host_lookup *h, const lookup_tasks_options *options);
+int lookup_tasks(const lk_host_lookup *lookup, const lookup_tasks_options *options);
 
 #endif

@@ -25,11 +25,11 @@ double work_now(void) {
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-lk_lookup work_lookup(const work_shape *s, lk_locality *room) {
-	double lookups = s->batch * s->pooling;
-	if (s->law->reuse) lk_locality_reuse_at(s->law->reuse, NULL, 65536, s->rows, s->pooling, s->batch, room);
-	else lk_locality_zipf(s->rows, lookups, s->law->skew, room);
-	return (lk_lookup){.batch = s->batch, .tables = 1, .rows = s->rows, .dim = s->dim, .pooling = s->pooling, .locality = room, .state = 4};
+lk_lookup work_lookup(const work_shape *shape, lk_locality *room) {
+	double lookups = shape->batch * shape->pooling;
+	if (shape->law->reuse) lk_locality_reuse_at(shape->law->reuse, NULL, 65536, shape->rows, shape->pooling, shape->batch, room);
+	else lk_locality_zipf(shape->rows, lookups, shape->law->skew, room);
+	return (lk_lookup){.batch = shape->batch, .tables = 1, .rows = shape->rows, .dim = shape->dim, .pooling = shape->pooling, .locality = room, .state = 4};
 }
 
 /* ---- making ---- */
@@ -46,13 +46,13 @@ static void *pages(size_t bytes) {
 }
 
 /* Lengths of samples like a lognormal law, with the mean that is asked for. */
-static void make_offsets(const work_shape *s, lookup_table *t) {
+static void make_offsets(const work_shape *shape, lookup_table *table) {
 	double sum = 0, at = 0;
-	for (size_t b = 0; b < t->batch; b++) sum += exp(0.5 * lk_normal(s->seed, b));
-	t->offsets[0] = 0;
-	for (size_t b = 0; b < t->batch; b++) {
-		at += exp(0.5 * lk_normal(s->seed, b));
-		t->offsets[b + 1] = (uint32_t)llround(at / sum * (double)t->lookups);
+	for (size_t b = 0; b < table->batch; b++) sum += exp(0.5 * lk_normal(shape->seed, b));
+	table->offsets[0] = 0;
+	for (size_t b = 0; b < table->batch; b++) {
+		at += exp(0.5 * lk_normal(shape->seed, b));
+		table->offsets[b + 1] = (uint32_t)llround(at / sum * (double)table->lookups);
 	}
 }
 
@@ -64,46 +64,46 @@ static double zipf_rank(double u, double rows, double skew) {
 	return fmin(fmax(floor(x + 0.5), 1), rows) - 1;
 }
 
-static void make_indices(const work_shape *s, lookup_table *t) {
+static void make_indices(const work_shape *shape, lookup_table *table) {
 	lk_locality room;
-	if (s->law->reuse) {
-		work_lookup(s, &room);
-		lk_locality_draw(&room, t->rows, s->seed, t->lookups, t->indices);
+	if (shape->law->reuse) {
+		work_lookup(shape, &room);
+		lk_locality_draw(&room, table->rows, shape->seed, table->lookups, table->indices);
 		return;
 	}
-	for (size_t i = 0; i < t->lookups; i++)
-		t->indices[i] = (uint32_t)lk_locality_row((uint64_t)zipf_rank(lk_uniform(s->seed + 1, i), s->rows, s->law->skew), t->rows, s->seed);
+	for (size_t i = 0; i < table->lookups; i++)
+		table->indices[i] = (uint32_t)lk_locality_row((uint64_t)zipf_rank(lk_uniform(shape->seed + 1, i), shape->rows, shape->law->skew), table->rows, shape->seed);
 }
 
 /* One behind the other in the table's pages, from lines on. */
-static void *take(lookup_table *t, size_t *used, size_t bytes) {
-	void *at = (char *)t->pages + *used;
+static void *take(lookup_table *table, size_t *used, size_t bytes) {
+	void *at = (char *)table->pages + *used;
 	*used += (bytes + 63) / 64 * 64;
 	return at;
 }
 
 /* Tables begin anywhere in their first page: else the first rows of all would meet in the same sets of a cache. */
-static void make_room(const work_shape *s, lookup_table *t) {
-	size_t used = lk_hash64(s->seed ^ 0x9a6e) % 511 * 4096, sums = t->batch * t->dim * sizeof(float);
-	t->bytes = used + (t->rows * (t->dim + 1) + t->lookups + t->batch + 1) * sizeof(float) + 2 * sums + 6 * 64;
-	t->pages = pages(t->bytes);
-	t->weights = take(t, &used, t->rows * t->dim * sizeof(float)), t->state = take(t, &used, t->rows * sizeof(float));
-	t->sums = take(t, &used, sums), t->gradients = take(t, &used, sums);
-	t->indices = take(t, &used, t->lookups * sizeof(uint32_t)), t->offsets = take(t, &used, (t->batch + 1) * sizeof(uint32_t));
+static void make_room(const work_shape *shape, lookup_table *table) {
+	size_t used = lk_hash64(shape->seed ^ 0x9a6e) % 511 * 4096, sums = table->batch * table->dim * sizeof(float);
+	table->bytes = used + (table->rows * (table->dim + 1) + table->lookups + table->batch + 1) * sizeof(float) + 2 * sums + 6 * 64;
+	table->pages = pages(table->bytes);
+	table->weights = take(table, &used, table->rows * table->dim * sizeof(float)), table->state = take(table, &used, table->rows * sizeof(float));
+	table->sums = take(table, &used, sums), table->gradients = take(table, &used, sums);
+	table->indices = take(table, &used, table->lookups * sizeof(uint32_t)), table->offsets = take(table, &used, (table->batch + 1) * sizeof(uint32_t));
 }
 
-void work_make(const work_shape *s, lookup_table *t) {
-	*t = (lookup_table){.rows = (size_t)s->rows, .dim = (size_t)s->dim, .batch = (size_t)s->batch,
-	                    .lookups = (size_t)llround(s->batch * s->pooling)};
-	make_room(s, t);
-	for (size_t i = 0; i < t->rows * t->dim; i++) t->weights[i] = 1e-3f; /* as training finds them: every page is there */
-	for (size_t i = 0; i < t->batch * t->dim; i++) t->gradients[i] = (float)(i % 13) * 1e-3f - 6e-3f;
-	make_offsets(s, t);
-	make_indices(s, t);
+void work_make(const work_shape *shape, lookup_table *table) {
+	*table = (lookup_table){.rows = (size_t)shape->rows, .dim = (size_t)shape->dim, .batch = (size_t)shape->batch,
+	                    .lookups = (size_t)llround(shape->batch * shape->pooling)};
+	make_room(shape, table);
+	for (size_t i = 0; i < table->rows * table->dim; i++) table->weights[i] = 1e-3f; /* as training finds them: every page is there */
+	for (size_t i = 0; i < table->batch * table->dim; i++) table->gradients[i] = (float)(i % 13) * 1e-3f - 6e-3f;
+	make_offsets(shape, table);
+	make_indices(shape, table);
 }
 
-void work_free(lookup_table *t) {
-	lookup_unpage(t->pages, t->bytes);
+void work_free(lookup_table *table) {
+	lookup_unpage(table->pages, table->bytes);
 }
 
 /* ---- measuring ---- */
@@ -121,10 +121,10 @@ static const double counted_mhz = 1000; /* cycles that were counted, as times */
 static const double slice_s = 60e-6, line_s = 5e-9, pair_s = 2e-9; /* about */
 
 /* How many slices a step of backward, or forward (-1), is cut into: by what there is to do, so that it is always the same. */
-static size_t slices_of(const lookup_table *t, int step) {
+static size_t slices_of(const lookup_table *table, int step) {
 	if (lookup_counts()) return 1;
-	double lines = (double)t->lookups * ceil((double)t->dim / 16), pairs = (double)t->lookups;
-	bool pairs_alone = step >= 0 && step < lookup_backward_steps(t) - 1;
+	double lines = (double)table->lookups * ceil((double)table->dim / 16), pairs = (double)table->lookups;
+	bool pairs_alone = step >= 0 && step < lookup_backward_steps(table) - 1;
 	return (size_t)fmax(ceil((pairs_alone ? pairs * pair_s : lines * line_s) / slice_s), 1);
 }
 
@@ -137,28 +137,28 @@ static void make_slices(const lookup_table *tables, size_t count, work_slices *s
 	for (size_t i = 0; i < slices; i++) s->us[i] = INFINITY;
 }
 
-static float run_slice(const lookup_table *t, lookup_room *room, int step, lookup_part part) {
+static float run_slice(const lookup_table *table, lookup_room *room, int step, lookup_part part) {
 	double begin = work_now();
-	if (step < 0) lookup_forward(t, part);
-	else lookup_backward(t, room, step, part);
+	if (step < 0) lookup_forward(table, part);
+	else lookup_backward(table, room, step, part);
 	return lookup_counts() ? (float)(lookup_counts_cycles() / counted_mhz) : (float)((work_now() - begin) * 1e6);
 }
 
-static size_t run_step(const lookup_table *t, lookup_room *room, int step, float *us) {
-	size_t of = slices_of(t, step);
-	for (size_t i = 0; i < of; i++) us[i] = fminf(us[i], run_slice(t, room, step, (lookup_part){i, of}));
+static size_t run_step(const lookup_table *table, lookup_room *room, int step, float *us) {
+	size_t of = slices_of(table, step);
+	for (size_t i = 0; i < of; i++) us[i] = fminf(us[i], run_slice(table, room, step, (lookup_part){i, of}));
 	return of;
 }
 
 /* Forward of all tables, then backward of all. */
-static void run_pass(const lookup_table *tables, size_t count, lookup_room *room, work_slices *s) {
+static void run_pass(const lookup_table *tables, size_t count, lookup_room *room, work_slices *slices) {
 	size_t at = 0;
 	for (size_t t = 0; t < count; t++)
-		for (size_t end = at + run_step(&tables[t], room, -1, s->us + at); at < end; at++) s->table[at] = (uint32_t)t;
-	s->forward = at;
+		for (size_t end = at + run_step(&tables[t], room, -1, slices->us + at); at < end; at++) slices->table[at] = (uint32_t)t;
+	slices->forward = at;
 	for (size_t t = 0; t < count; t++)
 		for (int step = 0; step < lookup_backward_steps(&tables[t]); step++)
-			for (size_t end = at + run_step(&tables[t], room, step, s->us + at); at < end; at++) s->table[at] = (uint32_t)t;
+			for (size_t end = at + run_step(&tables[t], room, step, slices->us + at); at < end; at++) slices->table[at] = (uint32_t)t;
 }
 
 void work_measure(const lookup_table *tables, size_t count, work_slices *least) {
@@ -179,14 +179,14 @@ void work_measure(const lookup_table *tables, size_t count, work_slices *least) 
 	lookup_room_free(&room, most);
 }
 
-work_time work_sum(const work_slices *s, const work_slices *other, size_t table) {
+work_time work_sum(const work_slices *slices, const work_slices *other, size_t table) {
 	double sum[2] = {0};
-	for (size_t i = 0; i < s->count; i++)
-		if (table == WORK_ALL || s->table[i] == table) sum[i >= s->forward] += other ? fminf(s->us[i], other->us[i]) : s->us[i];
+	for (size_t i = 0; i < slices->count; i++)
+		if (table == WORK_ALL || slices->table[i] == table) sum[i >= slices->forward] += other ? fminf(slices->us[i], other->us[i]) : slices->us[i];
 	return (work_time){sum[0] * 1e-6, sum[1] * 1e-6};
 }
 
-void work_slices_free(work_slices *s) {
-	free(s->us), free(s->table);
-	*s = (work_slices){0};
+void work_slices_free(work_slices *slices) {
+	free(slices->us), free(slices->table);
+	*slices = (work_slices){0};
 }

@@ -31,7 +31,7 @@ _Noreturn void work_out_of_memory(void);
 
 /* Ends the program where there is no memory. */
 void work_make(const work_shape *shape, lookup_table *out);
-void work_free(lookup_table *t);
+void work_free(lookup_table *table);
 
 typedef struct work_time {
 	double forward_s, backward_s; /* of all tables, one after the other */
@@ -49,8 +49,8 @@ typedef struct work_slices {
 void work_measure(const lookup_table *tables, size_t count, work_slices *least);
 /* Of all tables, or one; `other`: of the same slices in other passes, of which the lesser count, or NULL. */
 #define WORK_ALL SIZE_MAX
-work_time work_sum(const work_slices *s, const work_slices *other, size_t table);
-void work_slices_free(work_slices *s);
+work_time work_sum(const work_slices *slices, const work_slices *other, size_t table);
+void work_slices_free(work_slices *slices);
 double work_now(void);
 
 #endif

@@ -120,12 +120,12 @@ static void kernel(struct writer *w, const char *name, int stream, int blocks, i
 static void advance(struct writer *w, int64_t host, int64_t device, struct clocks *start, struct clocks *dur) {
 	w->draws++;
 	for (int r = 0; r < w->o.ranks; r++) {
-		struct clocks *c = &w->rank[r];
-		struct clocks s = *c, d = {about(w, r, host), about(w, r, device), 0};
-		if (c->compute < c->host + d.host) c->compute = c->host + d.host;
-		s.compute = c->compute;
-		c->host += d.host;
-		c->compute += d.compute;
+		struct clocks *clocks = &w->rank[r];
+		struct clocks s = *clocks, d = {about(w, r, host), about(w, r, device), 0};
+		if (clocks->compute < clocks->host + d.host) clocks->compute = clocks->host + d.host;
+		s.compute = clocks->compute;
+		clocks->host += d.host;
+		clocks->compute += d.compute;
 		if (r == w->o.rank) *start = s, *dur = d;
 	}
 }
@@ -137,19 +137,19 @@ struct work {
 };
 
 /* An operation of the framework, what it calls inside, and the kernel that it launches. */
-static void run(struct writer *w, const struct work *k, int layer) {
+static void run(struct writer *w, const struct work *work, int layer) {
 	struct clocks start, dur;
-	advance(w, k->host, k->device, &start, &dur);
+	advance(w, work->host, work->device, &start, &dur);
 	int64_t at = start.host, whole = dur.host;
 	w->sequence++;
 	w->correlation += 3;
-	python_function(w, k->file, 100 + layer, "forward", at, whole - 100);
+	python_function(w, work->file, 100 + layer, "forward", at, whole - 100);
 	python_function(w, "torch/nn/modules/module.py", 1527, "_call_impl", at + 200, whole - 400);
 	python_function(w, "<built-in method linear of type object at 0x7f3e5c8d1a40>", 0, "", at + 300, whole - 700);
-	cpu_op(w, k->op, k->dims, k->types, at + 400, whole - 900);
-	cpu_op(w, k->inner, k->dims, k->types, at + 700, whole - 1500);
+	cpu_op(w, work->op, work->dims, work->types, at + 400, whole - 900);
+	cpu_op(w, work->inner, work->dims, work->types, at + 700, whole - 1500);
 	runtime(w, "cudaLaunchKernel", 211, at + whole / 2, whole / 5);
-	kernel(w, k->kernel, 7, k->blocks, 256, "", start.compute, dur.compute);
+	kernel(w, work->kernel, 7, work->blocks, 256, "", start.compute, dur.compute);
 }
 
 /* "[0, 1, ...]", as the arguments write it: the first 16 at most. */
@@ -164,9 +164,9 @@ static void rank_list(const struct writer *w, char *out, size_t size) {
 static void meet(struct writer *w, int64_t device, int64_t *start, int64_t *dur) {
 	int64_t last = 0;
 	for (int r = 0; r < w->o.ranks; r++) {
-		struct clocks *c = &w->rank[r];
-		if (c->comm < c->compute) c->comm = c->compute;
-		if (c->comm > last) last = c->comm;
+		struct clocks *clocks = &w->rank[r];
+		if (clocks->comm < clocks->compute) clocks->comm = clocks->compute;
+		if (clocks->comm > last) last = clocks->comm;
 	}
 	*start = w->rank[w->o.rank].comm;
 	last += about(w, 0, device);

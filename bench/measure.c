@@ -49,13 +49,13 @@ static double seconds(struct timeval t) {
 }
 
 /* posix_spawn and not fork: the child's peak of memory would otherwise begin with a copy of this process. */
-static struct sample run(const struct setting *s, const posix_spawn_file_actions_t *files) {
+static struct sample run(const struct setting *setting, const posix_spawn_file_actions_t *files) {
 	pid_t child;
 	int status;
 	struct rusage use;
 	double start = now_s();
-	int code = posix_spawnp(&child, s->command[0], files, NULL, s->command, environ);
-	if (code) fail(s->command[0], code);
+	int code = posix_spawnp(&child, setting->command[0], files, NULL, setting->command, environ);
+	if (code) fail(setting->command[0], code);
 	while (wait4(child, &status, 0, &use) < 0)
 		if (errno != EINTR) fail("wait4", errno);
 	return (struct sample){

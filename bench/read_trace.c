@@ -15,19 +15,19 @@ static double processor_s(void) {
 }
 
 static int read_one(const char *path) {
-	lk_capture *c;
+	lk_capture *capture;
 	lk_error err = {0};
 	char text[1024];
 	double start = processor_s();
-	if (lk_capture_read(path, NULL, &c, &err) != LK_OK) {
+	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK) {
 		fprintf(stderr, "read_trace: %s\n", lk_error_text(&err, text, sizeof text));
 		return 2;
 	}
 	double used = processor_s() - start;
-	printf("%u %llu %.3f %.0f %.1f\n", c->count, (unsigned long long)c->bytes_read, used, (double)c->bytes_read / used / 1e6,
-	       c->count ? (double)lk_capture_bytes(c) / c->count : 0);
-	for (size_t i = 0; i < c->warnings.count; i++) fprintf(stderr, "%s\n", c->warnings.at[i]);
-	lk_capture_free(c);
+	printf("%u %llu %.3f %.0f %.1f\n", capture->count, (unsigned long long)capture->bytes_read, used, (double)capture->bytes_read / used / 1e6,
+	       capture->count ? (double)lk_capture_bytes(capture) / capture->count : 0);
+	for (size_t i = 0; i < capture->warnings.count; i++) fprintf(stderr, "%s\n", capture->warnings.at[i]);
+	lk_capture_free(capture);
 	return 0;
 }
 

@@ -39,7 +39,7 @@ static int64_t micros(uint64_t *seed, uint32_t least, uint32_t more) {
 }
 
 /* One rank's block. `world` is the team of all, `pair` that of this rank and its neighbour. */
-static void trace(lk_graph *g, uint32_t rank, uint32_t count, uint32_t world, uint32_t pair) {
+static void trace(lk_graph *graph, uint32_t rank, uint32_t count, uint32_t world, uint32_t pair) {
 	uint64_t seed = rank;
 	uint32_t kernel = 0, meeting = 0, deps[2];
 	for (uint32_t i = 0, place = 0; place + 4 < count; i++) {
@@ -50,47 +50,47 @@ static void trace(lk_graph *g, uint32_t rank, uint32_t count, uint32_t world, ui
 			op.kind = all ? LK_OP_ALLREDUCE : rank % 2 ? LK_OP_RECV : LK_OP_SEND;
 			op.stream = NCCL, op.group = LK_GROUP_TEAM, op.channel = (int32_t)(all ? world : pair), op.name = "nccl";
 		}
-		deps[0] = lk_graph_add(g, &launch);
+		deps[0] = lk_graph_add(graph, &launch);
 		if (place && (meets || i % APART == 20)) deps[op.dep_count++] = meets ? kernel : meeting;
-		*(meets ? &meeting : &kernel) = lk_graph_add(g, &op);
+		*(meets ? &meeting : &kernel) = lk_graph_add(graph, &op);
 		place += 2;
 		if (i % SYNC != SYNC - 1) continue;
 		deps[0] = kernel, deps[1] = meeting;
 		for (uint8_t thread = 0; thread < 2; thread++, place++)
-			lk_graph_add(g, &(lk_op){.kind = LK_OP_HOST, .stream = thread, .name = "synchronize", .deps = deps, .dep_count = 2});
+			lk_graph_add(graph, &(lk_op){.kind = LK_OP_HOST, .stream = thread, .name = "synchronize", .deps = deps, .dep_count = 2});
 	}
 }
 
 static lk_graph *lifted(uint32_t count) {
 	lk_error err = {0};
-	lk_graph *g = lk_graph_new();
+	lk_graph *graph = lk_graph_new();
 	uint32_t all[RANKS], id;
-	require(lk_graph_set_programs(g, RANKS, 0, &err), &err);
-	g->traced = true, g->ranks.chains = 1, g->ranks.world = RANKS;
+	require(lk_graph_set_programs(graph, RANKS, 0, &err), &err);
+	graph->traced = true, graph->ranks.chains = 1, graph->ranks.world = RANKS;
 	for (uint32_t r = 0; r < RANKS; r++) all[r] = r;
-	uint32_t world = lk_graph_add_team(g, "world", all, RANKS, RANKS, true), pairs = world + 1;
-	for (uint32_t r = 0; r < RANKS; r += 2) lk_graph_add_team(g, "pair", all + r, 2, 2, false);
+	uint32_t world = lk_graph_add_team(graph, "world", all, RANKS, RANKS, true), pairs = world + 1;
+	for (uint32_t r = 0; r < RANKS; r += 2) lk_graph_add_team(graph, "pair", all + r, 2, 2, false);
 	for (uint32_t r = 0; r < RANKS; r++) {
 		for (unsigned thread = 0; thread < 2; thread++)
-			require(lk_graph_name_stream(g, r, thread, thread ? "backward" : "main", true, &err), &err);
-		lk_graph_begin_block(g, "step");
-		trace(g, r, count, world, pairs + r / 2);
-		require(lk_graph_end_block(g, &id, &err), &err);
-		require(lk_graph_call(g, r, &(lk_call){.block = id, .repeat = 1, .microbatch = -1, .layer = -1}, &err), &err);
+			require(lk_graph_name_stream(graph, r, thread, thread ? "backward" : "main", true, &err), &err);
+		lk_graph_begin_block(graph, "step");
+		trace(graph, r, count, world, pairs + r / 2);
+		require(lk_graph_end_block(graph, &id, &err), &err);
+		require(lk_graph_call(graph, r, &(lk_call){.block = id, .repeat = 1, .microbatch = -1, .layer = -1}, &err), &err);
 	}
-	return g;
+	return graph;
 }
 
-static void simulate(const lk_graph *g, const lk_costs *costs, bool contention) {
+static void simulate(const lk_graph *graph, const lk_costs *costs, bool contention) {
 	double before = peak_bytes();
 	for (int i = 0; i < 3; i++) {
 		lk_sim_result result;
 		lk_error err = {0};
 		double start = now();
-		require(lk_sim_run(g, costs, &(lk_sim_options){.contention = contention}, &result, &err), &err);
+		require(lk_sim_run(graph, costs, &(lk_sim_options){.contention = contention}, &result, &err), &err);
 		printf("%-8s step %.6f s in %.3f s, %5.1f M/s, %4.0f bytes for each operation\n", contention ? "events" : "sweep",
 		       (double)result.step_ps * 1e-12, now() - start, (double)result.operations / (now() - start) * 1e-6,
-		       (peak_bytes() - before) / g->ops.count);
+		       (peak_bytes() - before) / graph->ops.count);
 		lk_sim_result_free(&result);
 	}
 }
@@ -99,26 +99,26 @@ int main(int argc, char **argv) {
 	uint32_t count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 300000;
 	lk_error err = {0};
 	double start = now();
-	lk_graph *g = lifted(count), *again;
-	printf("built    %u operations in %.3f s, %.0f MiB\n", g->ops.count, now() - start, peak_bytes() / 1048576);
+	lk_graph *graph = lifted(count), *again;
+	printf("built    %u operations in %.3f s, %.0f MiB\n", graph->ops.count, now() - start, peak_bytes() / 1048576);
 	start = now();
-	require(lk_graph_check(g, &err), &err);
+	require(lk_graph_check(graph, &err), &err);
 	printf("checked  in %.3f s\n", now() - start);
-	lk_costs costs = {.variants = 1, .ops = g->ops.count, .at = calloc(g->ops.count, sizeof *costs.at)};
+	lk_costs costs = {.variants = 1, .ops = graph->ops.count, .at = calloc(graph->ops.count, sizeof *costs.at)};
 	if (!costs.at) return 1;
-	for (uint32_t i = 0; i < g->ops.count; i++)
-		costs.at[i] = (lk_cost){.duration_ps = g->ops.measured_ps[i], .sm = 0.5f, .memory = 0.6f, .spread = 1};
-	simulate(g, &costs, false);
-	simulate(g, &costs, true);
+	for (uint32_t i = 0; i < graph->ops.count; i++)
+		costs.at[i] = (lk_cost){.duration_ps = graph->ops.measured_ps[i], .sm = 0.5f, .memory = 0.6f, .spread = 1};
+	simulate(graph, &costs, false);
+	simulate(graph, &costs, true);
 	if (argc > 2) {
 		start = now();
-		require(lk_graph_write(g, argv[2], &err), &err);
+		require(lk_graph_write(graph, argv[2], &err), &err);
 		printf("written  in %.3f s\n", now() - start), start = now();
 		require(lk_graph_read(argv[2], &again, &err), &err);
 		printf("read     in %.3f s\n", now() - start);
 		lk_graph_free(again);
 	}
 	free(costs.at);
-	lk_graph_free(g);
+	lk_graph_free(graph);
 	return 0;
 }

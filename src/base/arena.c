@@ -30,9 +30,9 @@ struct lk_arena_chunk {
 
 static struct lk_arena_chunk *new_chunk(size_t size) {
 	if (size > SIZE_MAX - sizeof(struct lk_arena_chunk)) return NULL;
-	struct lk_arena_chunk *c = calloc(1, sizeof *c + size);
-	if (c) c->size = size;
-	return c;
+	struct lk_arena_chunk *chunk = calloc(1, sizeof *chunk + size);
+	if (chunk) chunk->size = size;
+	return chunk;
 }
 
 static size_t next_size(const struct lk_arena_chunk *newest) {
@@ -42,31 +42,31 @@ static size_t next_size(const struct lk_arena_chunk *newest) {
 
 /* A chunk of its own for a block of `size` bytes, behind the newest chunk. */
 static void *alone(lk_arena *arena, size_t size) {
-	struct lk_arena_chunk *c = new_chunk(size);
-	if (!c) return NULL;
-	c->used = size;
+	struct lk_arena_chunk *chunk = new_chunk(size);
+	if (!chunk) return NULL;
+	chunk->used = size;
 	struct lk_arena_chunk **link = arena->chunks ? &arena->chunks->next : &arena->chunks;
-	c->next = *link;
-	*link = c;
+	chunk->next = *link;
+	*link = chunk;
 	arena->used += size;
-	return c->bytes;
+	return chunk->bytes;
 }
 
 void *lk_arena_alloc(lk_arena *arena, size_t size) {
 	if (ONE_BLOCK_PER_CHUNK) return alone(arena, size);
 	if (size > SIZE_MAX - ALIGN) return NULL;
 	size = (size + ALIGN - 1) / ALIGN * ALIGN;
-	struct lk_arena_chunk *c = arena->chunks;
-	if (!c || c->size - c->used < size) {
-		size_t room = next_size(c);
+	struct lk_arena_chunk *chunk = arena->chunks;
+	if (!chunk || chunk->size - chunk->used < size) {
+		size_t room = next_size(chunk);
 		if (size > room / 4) return alone(arena, size);
-		c = new_chunk(room);
-		if (!c) return NULL;
-		c->next = arena->chunks;
-		arena->chunks = c;
+		chunk = new_chunk(room);
+		if (!chunk) return NULL;
+		chunk->next = arena->chunks;
+		arena->chunks = chunk;
 	}
-	void *block = c->bytes + c->used;
-	c->used += size;
+	void *block = chunk->bytes + chunk->used;
+	chunk->used += size;
 	arena->used += size;
 	return block;
 }
@@ -100,11 +100,11 @@ char *lk_arena_printf(lk_arena *arena, const char *fmt, ...) {
 }
 
 void lk_arena_free(lk_arena *arena) {
-	struct lk_arena_chunk *c = arena->chunks;
-	while (c) {
-		struct lk_arena_chunk *next = c->next;
-		free(c);
-		c = next;
+	struct lk_arena_chunk *chunk = arena->chunks;
+	while (chunk) {
+		struct lk_arena_chunk *next = chunk->next;
+		free(chunk);
+		chunk = next;
 	}
 	*arena = (lk_arena)LK_ARENA_INIT;
 }

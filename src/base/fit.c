@@ -21,27 +21,27 @@ struct vertex {
 	double at[LK_FIT_NUMBERS], value;
 };
 
-static double place_of(const lk_fit_number *n, double x) {
-	double low = n->ratio ? log(n->low) : n->low, high = n->ratio ? log(n->high) : n->high;
-	double share = ((n->ratio ? log(x) : x) - low) / (high - low);
+static double place_of(const lk_fit_number *number, double x) {
+	double low = number->ratio ? log(number->low) : number->low, high = number->ratio ? log(number->high) : number->high;
+	double share = ((number->ratio ? log(x) : x) - low) / (high - low);
 	share = fmin(fmax(share, 1e-4), 1 - 1e-4);
 	return log(share / (1 - share));
 }
 
-static double number_at(const lk_fit_number *n, double place) {
+static double number_at(const lk_fit_number *number, double place) {
 	double share = 1 / (1 + exp(-place));
-	if (n->ratio) return exp(log(n->low) + share * (log(n->high) - log(n->low)));
-	return n->low + share * (n->high - n->low);
+	if (number->ratio) return exp(log(number->low) + share * (log(number->high) - log(number->low)));
+	return number->low + share * (number->high - number->low);
 }
 
-static double evaluate(struct search *s, const double *at) {
-	for (int i = 0; i < s->dims; i++) s->x[s->free[i]] = number_at(&s->numbers[s->free[i]], at[i]);
-	double value = s->objective(s->x, s->context);
+static double evaluate(struct search *search, const double *at) {
+	for (int i = 0; i < search->dims; i++) search->x[search->free[i]] = number_at(&search->numbers[search->free[i]], at[i]);
+	double value = search->objective(search->x, search->context);
 	if (!isfinite(value)) value = INFINITY;
-	s->left--;
-	if (value < s->least) {
-		s->least = value;
-		memcpy(s->best, s->x, sizeof s->best);
+	search->left--;
+	if (value < search->least) {
+		search->least = value;
+		memcpy(search->best, search->x, sizeof search->best);
 	}
 	return value;
 }
@@ -52,25 +52,25 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* The point on the line from the worst vertex through the centre of the others; step 1 mirrors it. */
-static void along(const struct search *s, const double *centre, const double *worst, double step, double *out) {
-	for (int i = 0; i < s->dims; i++) out[i] = centre[i] + step * (centre[i] - worst[i]);
+static void along(const struct search *search, const double *centre, const double *worst, double step, double *out) {
+	for (int i = 0; i < search->dims; i++) out[i] = centre[i] + step * (centre[i] - worst[i]);
 }
 
 /* One change of the simplex; its vertices are sorted, best first. */
-static void advance(struct search *s, struct vertex *simplex) {
-	int n = s->dims;
+static void advance(struct search *search, struct vertex *simplex) {
+	int n = search->dims;
 	double centre[LK_FIT_NUMBERS] = {0};
 	struct vertex mirrored, next, *worst = &simplex[n];
 	for (int v = 0; v < n; v++)
 		for (int i = 0; i < n; i++) centre[i] += simplex[v].at[i] / n;
-	along(s, centre, worst->at, 1, mirrored.at);
-	mirrored.value = evaluate(s, mirrored.at);
+	along(search, centre, worst->at, 1, mirrored.at);
+	mirrored.value = evaluate(search, mirrored.at);
 	if (mirrored.value < simplex[n - 1].value && mirrored.value >= simplex[0].value) {
 		*worst = mirrored;
 		return;
 	}
-	along(s, centre, worst->at, mirrored.value < simplex[0].value ? 2 : mirrored.value < worst->value ? .5 : -.5, next.at);
-	next.value = evaluate(s, next.at);
+	along(search, centre, worst->at, mirrored.value < simplex[0].value ? 2 : mirrored.value < worst->value ? .5 : -.5, next.at);
+	next.value = evaluate(search, next.at);
 	if (next.value < fmin(mirrored.value, worst->value)) {
 		*worst = next;
 	} else if (mirrored.value < worst->value) {
@@ -78,23 +78,23 @@ static void advance(struct search *s, struct vertex *simplex) {
 	} else {
 		for (int v = 1; v <= n; v++) {
 			for (int i = 0; i < n; i++) simplex[v].at[i] = (simplex[v].at[i] + simplex[0].at[i]) / 2;
-			simplex[v].value = evaluate(s, simplex[v].at);
+			simplex[v].value = evaluate(search, simplex[v].at);
 		}
 	}
 }
 
-static void descend(struct search *s, double size) {
+static void descend(struct search *search, double size) {
 	struct vertex simplex[LK_FIT_NUMBERS + 1] = {0};
-	for (int v = 0; v <= s->dims; v++) {
-		for (int i = 0; i < s->dims; i++) simplex[v].at[i] = place_of(&s->numbers[s->free[i]], s->best[s->free[i]]);
+	for (int v = 0; v <= search->dims; v++) {
+		for (int i = 0; i < search->dims; i++) simplex[v].at[i] = place_of(&search->numbers[search->free[i]], search->best[search->free[i]]);
 		if (v > 0) simplex[v].at[v - 1] += simplex[v].at[v - 1] > 0 ? -size : size;
 	}
-	for (int v = 0; v <= s->dims; v++) simplex[v].value = evaluate(s, simplex[v].at);
-	while (s->left > 0) {
-		qsort(simplex, (size_t)s->dims + 1, sizeof *simplex, by_value);
-		double spread = simplex[s->dims].value - simplex[0].value;
+	for (int v = 0; v <= search->dims; v++) simplex[v].value = evaluate(search, simplex[v].at);
+	while (search->left > 0) {
+		qsort(simplex, (size_t)search->dims + 1, sizeof *simplex, by_value);
+		double spread = simplex[search->dims].value - simplex[0].value;
 		if (!(spread > 1e-6 * fabs(simplex[0].value))) break;
-		advance(s, simplex);
+		advance(search, simplex);
 	}
 }
 

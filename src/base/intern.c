@@ -28,8 +28,8 @@ static uint64_t fold(uint64_t a, uint64_t b) {
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint32_t hash_of(const lk_intern *t, const char *text, size_t length) {
-	uint64_t h = t->seed ^ length, word[2] = {0, 0};
+static uint32_t hash_of(const lk_intern *intern, const char *text, size_t length) {
+	uint64_t h = intern->seed ^ length, word[2] = {0, 0};
 	for (; length >= 16; text += 16, length -= 16) {
 		memcpy(word, text, 16);
 		h = fold(h ^ word[0], 0x9e3779b97f4a7c15u ^ word[1]) + h;
@@ -40,16 +40,16 @@ static uint32_t hash_of(const lk_intern *t, const char *text, size_t length) {
 }
 
 lk_intern *lk_intern_new(void) {
-	lk_intern *t = calloc(1, sizeof *t);
-	if (!t) return NULL;
-	t->seed = lk_hash64((uint64_t)(uintptr_t)t);
-	t->slot_count = FIRST_SLOTS;
-	t->slots = calloc(t->slot_count, sizeof *t->slots);
-	if (!t->slots || lk_intern_id(t, "") != 0) {
-		lk_intern_free(t);
+	lk_intern *intern = calloc(1, sizeof *intern);
+	if (!intern) return NULL;
+	intern->seed = lk_hash64((uint64_t)(uintptr_t)intern);
+	intern->slot_count = FIRST_SLOTS;
+	intern->slots = calloc(intern->slot_count, sizeof *intern->slots);
+	if (!intern->slots || lk_intern_id(intern, "") != 0) {
+		lk_intern_free(intern);
 		return NULL;
 	}
-	return t;
+	return intern;
 }
 
 void lk_intern_free(lk_intern *table) {
@@ -61,45 +61,45 @@ void lk_intern_free(lk_intern *table) {
 }
 
 /* The slot that holds the text, or the free one where it belongs. Texts end with '\0' and hold no other. */
-static struct slot *find(const lk_intern *t, const char *text, size_t length, uint32_t hash) {
-	for (size_t i = hash & (t->slot_count - 1);; i = (i + 1) & (t->slot_count - 1)) {
-		struct slot *s = &t->slots[i];
-		if (!s->id_plus_1) return s;
-		if (s->hash != hash) continue;
-		const char *known = t->texts.at[s->id_plus_1 - 1];
-		if (strncmp(known, text, length) == 0 && known[length] == '\0') return s;
+static struct slot *find(const lk_intern *intern, const char *text, size_t length, uint32_t hash) {
+	for (size_t i = hash & (intern->slot_count - 1);; i = (i + 1) & (intern->slot_count - 1)) {
+		struct slot *slot = &intern->slots[i];
+		if (!slot->id_plus_1) return slot;
+		if (slot->hash != hash) continue;
+		const char *known = intern->texts.at[slot->id_plus_1 - 1];
+		if (strncmp(known, text, length) == 0 && known[length] == '\0') return slot;
 	}
 }
 
-static bool grow(lk_intern *t) {
-	size_t count = t->slot_count * 2;
+static bool grow(lk_intern *intern) {
+	size_t count = intern->slot_count * 2;
 	struct slot *slots = calloc(count, sizeof *slots);
 	if (!slots) return false;
-	for (size_t i = 0; i < t->slot_count; i++) {
-		if (!t->slots[i].id_plus_1) continue;
-		size_t j = t->slots[i].hash & (count - 1);
+	for (size_t i = 0; i < intern->slot_count; i++) {
+		if (!intern->slots[i].id_plus_1) continue;
+		size_t j = intern->slots[i].hash & (count - 1);
 		while (slots[j].id_plus_1) j = (j + 1) & (count - 1);
-		slots[j] = t->slots[i];
+		slots[j] = intern->slots[i];
 	}
-	free(t->slots);
-	t->slots = slots;
-	t->slot_count = count;
+	free(intern->slots);
+	intern->slots = slots;
+	intern->slot_count = count;
 	return true;
 }
 
 uint32_t lk_intern_bytes(lk_intern *table, const char *text, size_t length) {
 	uint32_t hash = hash_of(table, text, length);
-	struct slot *s = find(table, text, length, hash);
-	if (s->id_plus_1) return s->id_plus_1 - 1;
+	struct slot *slot = find(table, text, length, hash);
+	if (slot->id_plus_1) return slot->id_plus_1 - 1;
 	if (table->texts.count >= UINT32_MAX - 1) return UINT32_MAX;
 	if (table->texts.count >= table->slot_count / 2) {
 		if (!grow(table)) return UINT32_MAX;
-		s = find(table, text, length, hash);
+		slot = find(table, text, length, hash);
 	}
 	const char *copy = lk_arena_strndup(&table->arena, text, length);
 	if (!copy || !lk_push(&table->texts)) return UINT32_MAX;
 	*lk_last(&table->texts) = copy;
-	*s = (struct slot){hash, (uint32_t)table->texts.count};
+	*slot = (struct slot){hash, (uint32_t)table->texts.count};
 	return (uint32_t)table->texts.count - 1;
 }
 
@@ -109,8 +109,8 @@ uint32_t lk_intern_id(lk_intern *table, const char *text) {
 
 uint32_t lk_intern_find(const lk_intern *table, const char *text) {
 	size_t length = strlen(text);
-	const struct slot *s = find(table, text, length, hash_of(table, text, length));
-	return s->id_plus_1 ? s->id_plus_1 - 1 : UINT32_MAX;
+	const struct slot *slot = find(table, text, length, hash_of(table, text, length));
+	return slot->id_plus_1 ? slot->id_plus_1 - 1 : UINT32_MAX;
 }
 
 const char *lk_intern_text(const lk_intern *table, uint32_t id) {

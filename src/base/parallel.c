@@ -27,28 +27,28 @@ int lk_cores(void) {
 	return cores > 0 ? cores : 1;
 }
 
-static void note_failure(struct queue *q, size_t job, lk_status status, const lk_error *error) {
-	pthread_mutex_lock(&q->lock);
-	if (job < q->failed) {
-		q->failed = job;
-		q->status = status;
-		q->error = *error;
+static void note_failure(struct queue *queue, size_t job, lk_status status, const lk_error *error) {
+	pthread_mutex_lock(&queue->lock);
+	if (job < queue->failed) {
+		queue->failed = job;
+		queue->status = status;
+		queue->error = *error;
 	}
-	pthread_mutex_unlock(&q->lock);
+	pthread_mutex_unlock(&queue->lock);
 }
 
 static void *work(void *argument) {
-	struct queue *q = argument;
-	lk_stop_watch(q->stop);
+	struct queue *queue = argument;
+	lk_stop_watch(queue->stop);
 	for (;;) {
-		pthread_mutex_lock(&q->lock);
-		size_t job = q->failed < q->count ? q->count : q->next++;
-		pthread_mutex_unlock(&q->lock);
-		if (job >= q->count) return NULL;
+		pthread_mutex_lock(&queue->lock);
+		size_t job = queue->failed < queue->count ? queue->count : queue->next++;
+		pthread_mutex_unlock(&queue->lock);
+		if (job >= queue->count) return NULL;
 		lk_error error = {0};
 		lk_status status = lk_stop_check(&error);
-		if (status == LK_OK) status = q->job(q->context, job, &error);
-		if (status != LK_OK) note_failure(q, job, status, &error);
+		if (status == LK_OK) status = queue->job(queue->context, job, &error);
+		if (status != LK_OK) note_failure(queue, job, status, &error);
 	}
 }
 

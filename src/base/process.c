@@ -32,14 +32,14 @@ static double now(void) {
 }
 
 /* Takes what is there; false at the end of the stream. */
-static bool take(struct taken *t) {
+static bool take(struct taken *taken) {
 	char part[65536];
-	ssize_t got = read(t->from, part, sizeof part);
+	ssize_t got = read(taken->from, part, sizeof part);
 	if (got < 0) return errno == EINTR || errno == EAGAIN;
-	size_t room = t->limit - t->size, kept = (size_t)got < room ? (size_t)got : room;
-	if (kept) memcpy(t->text + t->size, part, kept);
-	t->size += kept;
-	t->text[t->size] = '\0';
+	size_t room = taken->limit - taken->size, kept = (size_t)got < room ? (size_t)got : room;
+	if (kept) memcpy(taken->text + taken->size, part, kept);
+	taken->size += kept;
+	taken->text[taken->size] = '\0';
 	return got > 0;
 }
 

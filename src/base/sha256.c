@@ -17,16 +17,16 @@ static const uint32_t rounds[64] = {
 
 static uint32_t rotate(uint32_t x, int by) { return x >> by | x << (32 - by); }
 
-static void digest(lk_sha256 *h) {
+static void digest(lk_sha256 *sha256) {
 	uint32_t w[64], v[8];
 	for (int i = 0; i < 16; i++)
-		w[i] = (uint32_t)h->block[4 * i] << 24 | (uint32_t)h->block[4 * i + 1] << 16 | (uint32_t)h->block[4 * i + 2] << 8 |
-		       h->block[4 * i + 3];
+		w[i] = (uint32_t)sha256->block[4 * i] << 24 | (uint32_t)sha256->block[4 * i + 1] << 16 | (uint32_t)sha256->block[4 * i + 2] << 8 |
+		       sha256->block[4 * i + 3];
 	for (int i = 16; i < 64; i++) {
 		uint32_t a = w[i - 15], b = w[i - 2];
 		w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
 	}
-	memcpy(v, h->state, sizeof v);
+	memcpy(v, sha256->state, sizeof v);
 	for (int i = 0; i < 64; i++) {
 		uint32_t e = v[4], a = v[0];
 		uint32_t t1 = v[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & v[5]) ^ (~e & v[6])) + rounds[i] + w[i];
@@ -35,38 +35,38 @@ static void digest(lk_sha256 *h) {
 		v[4] += t1;
 		v[0] = t1 + t2;
 	}
-	for (int i = 0; i < 8; i++) h->state[i] += v[i];
+	for (int i = 0; i < 8; i++) sha256->state[i] += v[i];
 }
 
-void lk_sha256_begin(lk_sha256 *h) {
+void lk_sha256_begin(lk_sha256 *sha256) {
 	static const unsigned start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-	memset(h, 0, sizeof *h);
-	memcpy(h->state, start, sizeof start);
+	memset(sha256, 0, sizeof *sha256);
+	memcpy(sha256->state, start, sizeof start);
 }
 
-void lk_sha256_add(lk_sha256 *h, const void *bytes, size_t size) {
+void lk_sha256_add(lk_sha256 *sha256, const void *bytes, size_t size) {
 	const unsigned char *from = bytes;
 	while (size) {
-		size_t used = h->length % 64, part = 64 - used < size ? 64 - used : size;
-		memcpy(h->block + used, from, part);
-		h->length += part, from += part, size -= part;
-		if (used + part == 64) digest(h);
+		size_t used = sha256->length % 64, part = 64 - used < size ? 64 - used : size;
+		memcpy(sha256->block + used, from, part);
+		sha256->length += part, from += part, size -= part;
+		if (used + part == 64) digest(sha256);
 	}
 }
 
-void lk_sha256_end(lk_sha256 *h, unsigned char out[32]) {
+void lk_sha256_end(lk_sha256 *sha256, unsigned char out[32]) {
 	unsigned char length[8], end = 0x80, zero = 0;
-	for (int i = 0; i < 8; i++) length[i] = (unsigned char)(h->length * 8 >> (56 - 8 * i));
-	lk_sha256_add(h, &end, 1);
-	while (h->length % 64 != 56) lk_sha256_add(h, &zero, 1);
-	lk_sha256_add(h, length, 8);
-	for (int i = 0; i < 32; i++) out[i] = (unsigned char)(h->state[i / 4] >> (24 - 8 * (i % 4)));
+	for (int i = 0; i < 8; i++) length[i] = (unsigned char)(sha256->length * 8 >> (56 - 8 * i));
+	lk_sha256_add(sha256, &end, 1);
+	while (sha256->length % 64 != 56) lk_sha256_add(sha256, &zero, 1);
+	lk_sha256_add(sha256, length, 8);
+	for (int i = 0; i < 32; i++) out[i] = (unsigned char)(sha256->state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-void lk_sha256_base64(lk_sha256 *h, char out[45]) {
+void lk_sha256_base64(lk_sha256 *sha256, char out[45]) {
 	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	unsigned char bytes[33] = {0};
-	lk_sha256_end(h, bytes);
+	lk_sha256_end(sha256, bytes);
 	for (int i = 0; i < 11; i++) {
 		unsigned group = (unsigned)bytes[3 * i] << 16 | (unsigned)bytes[3 * i + 1] << 8 | bytes[3 * i + 2];
 		for (int k = 0; k < 4; k++) out[4 * i + k] = digits[group >> (18 - 6 * k) & 63];

@@ -88,12 +88,12 @@ static void shuffle(uint32_t *order, size_t rows) {
 	}
 }
 
-static void sort_into_bins(struct fit *s, const float *x, const float *target, const lk_trees *out) {
-	for (size_t i = 0; i < s->rows; i++) s->target[i] = target[s->order[i]];
-	for (int f = 0; f < s->features; f++) {
-		uint8_t *bin = s->bin + (size_t)f * s->rows;
-		for (size_t i = 0; i < s->rows; i++) {
-			float value = x[(size_t)s->order[i] * (size_t)s->features + (size_t)f];
+static void sort_into_bins(struct fit *fit, const float *x, const float *target, const lk_trees *out) {
+	for (size_t i = 0; i < fit->rows; i++) fit->target[i] = target[fit->order[i]];
+	for (int f = 0; f < fit->features; f++) {
+		uint8_t *bin = fit->bin + (size_t)f * fit->rows;
+		for (size_t i = 0; i < fit->rows; i++) {
+			float value = x[(size_t)fit->order[i] * (size_t)fit->features + (size_t)f];
 			int low = 0, high = out->edges[f];
 			while (low < high) {
 				int middle = (low + high) / 2;
@@ -110,10 +110,10 @@ struct split {
 	int feature, edge;
 };
 
-static void best_edges(const struct fit *s, const struct cell cells[][BINS], int nodes, int f, int edges, struct split *best) {
+static void best_edges(const struct fit *fit, const struct cell cells[][BINS], int nodes, int f, int edges, struct split *best) {
 	for (int node = 0; node < nodes; node++) {
 		double all = 0, below = 0;
-		long rows = 0, under = 0, least = s->options->rows;
+		long rows = 0, under = 0, least = fit->options->rows;
 		for (int b = 0; b <= edges; b++) all += cells[node][b].sum, rows += cells[node][b].count;
 		if (rows < 2 * least) continue;
 		double none = all * all / (double)rows;
@@ -128,68 +128,68 @@ static void best_edges(const struct fit *s, const struct cell cells[][BINS], int
 }
 
 /* Divides the nodes of one level, each where it helps most; `first` begins the sample. */
-static void divide(struct fit *s, size_t first, int level, lk_trees *out, lk_tree *tree) {
+static void divide(struct fit *fit, size_t first, int level, lk_trees *out, lk_tree *tree) {
 	static _Thread_local struct cell cells[LK_TREE_LEAVES / 2][BINS];
 	int nodes = 1 << level;
 	struct split best[LK_TREE_LEAVES / 2];
 	for (int n = 0; n < nodes; n++) best[n] = (struct split){1e-9, 0, LK_TREE_EDGES};
-	const float *left = s->left + first;
-	const uint8_t *leaf = s->leaf + first;
-	for (int f = 0; f < s->features; f++) {
-		const uint8_t *bin = s->bin + (size_t)f * s->rows + first;
+	const float *left = fit->left + first;
+	const uint8_t *leaf = fit->leaf + first;
+	for (int f = 0; f < fit->features; f++) {
+		const uint8_t *bin = fit->bin + (size_t)f * fit->rows + first;
 		memset(cells, 0, (size_t)nodes * sizeof *cells);
-		for (size_t i = 0; i < s->sample; i++) {
-			struct cell *c = &cells[leaf[i]][bin[i]];
-			c->sum += left[i], c->count++;
+		for (size_t i = 0; i < fit->sample; i++) {
+			struct cell *cell = &cells[leaf[i]][bin[i]];
+			cell->sum += left[i], cell->count++;
 		}
-		best_edges(s, (const struct cell(*)[BINS])cells, nodes, f, out->edges[f], best);
+		best_edges(fit, (const struct cell(*)[BINS])cells, nodes, f, out->edges[f], best);
 	}
 	for (int n = 0; n < nodes; n++) {
 		tree->feature[nodes - 1 + n] = (uint8_t)best[n].feature;
 		tree->edge[nodes - 1 + n] = (uint8_t)best[n].edge;
 	}
-	for (size_t i = 0; i < s->sample; i++) {
-		const struct split *b = &best[leaf[i]];
-		bool above = s->bin[(size_t)b->feature * s->rows + first + i] > b->edge;
-		s->leaf[first + i] = (uint8_t)(2 * leaf[i] + above);
+	for (size_t i = 0; i < fit->sample; i++) {
+		const struct split *split = &best[leaf[i]];
+		bool above = fit->bin[(size_t)split->feature * fit->rows + first + i] > split->edge;
+		fit->leaf[first + i] = (uint8_t)(2 * leaf[i] + above);
 	}
 }
 
 /* Leaves get the mean of what is left in them, times the rate, in units. */
-static void fill_leaves(struct fit *s, size_t first, lk_tree *tree) {
+static void fill_leaves(struct fit *fit, size_t first, lk_tree *tree) {
 	struct cell cells[LK_TREE_LEAVES] = {0};
-	for (size_t i = first; i < first + s->sample; i++) cells[s->leaf[i]].sum += s->left[i], cells[s->leaf[i]].count++;
+	for (size_t i = first; i < first + fit->sample; i++) cells[fit->leaf[i]].sum += fit->left[i], cells[fit->leaf[i]].count++;
 	for (int l = 0; l < LK_TREE_LEAVES; l++) {
-		double value = cells[l].count ? cells[l].sum / (cells[l].count + 1.0) * s->rate / LK_TREE_UNIT : 0;
+		double value = cells[l].count ? cells[l].sum / (cells[l].count + 1.0) * fit->rate / LK_TREE_UNIT : 0;
 		tree->leaf[l] = (int16_t)lround(fmin(fmax(value, -2047), 2047));
 	}
 }
 
-static void add_tree(struct fit *s, const lk_tree *tree) {
-	for (size_t i = 0; i < s->rows; i++) {
+static void add_tree(struct fit *fit, const lk_tree *tree) {
+	for (size_t i = 0; i < fit->rows; i++) {
 		int node = 0;
 		for (int level = 0; level < LK_TREE_DEPTH; level++)
-			node = 2 * node + 1 + (s->bin[(size_t)tree->feature[node] * s->rows + i] > tree->edge[node]);
-		s->sum[i] += (float)(tree->leaf[node - INNER] * LK_TREE_UNIT);
+			node = 2 * node + 1 + (fit->bin[(size_t)tree->feature[node] * fit->rows + i] > tree->edge[node]);
+		fit->sum[i] += (float)(tree->leaf[node - INNER] * LK_TREE_UNIT);
 	}
 }
 
 /* Steps and limits shrink from tree to tree: the last ones settle what noise moved, and count magnitudes. */
-static void boost(struct fit *s, lk_trees *out) {
+static void boost(struct fit *fit, lk_trees *out) {
 	size_t first = 0;
 	for (int t = 0; t < out->count; t++) {
 		double done = (double)t / out->count;
-		float limit = (float)(s->options->limit * fmax(0.25, 1 - done));
-		s->rate = s->options->rate * (1 - 0.7 * done);
-		for (size_t i = first; i < first + s->sample; i++) {
-			float left = s->target[i] - s->sum[i];
-			s->left[i] = left > limit ? limit : left < -limit ? -limit : left;
+		float limit = (float)(fit->options->limit * fmax(0.25, 1 - done));
+		fit->rate = fit->options->rate * (1 - 0.7 * done);
+		for (size_t i = first; i < first + fit->sample; i++) {
+			float left = fit->target[i] - fit->sum[i];
+			fit->left[i] = left > limit ? limit : left < -limit ? -limit : left;
 		}
-		memset(s->leaf, 0, s->rows);
-		for (int level = 0; level < LK_TREE_DEPTH; level++) divide(s, first, level, out, &out->tree[t]);
-		fill_leaves(s, first, &out->tree[t]);
-		add_tree(s, &out->tree[t]);
-		first = first + 2 * s->sample <= s->rows ? first + s->sample : lk_hash64((uint64_t)t) % (s->rows - s->sample + 1);
+		memset(fit->leaf, 0, fit->rows);
+		for (int level = 0; level < LK_TREE_DEPTH; level++) divide(fit, first, level, out, &out->tree[t]);
+		fill_leaves(fit, first, &out->tree[t]);
+		add_tree(fit, &out->tree[t]);
+		first = first + 2 * fit->sample <= fit->rows ? first + fit->sample : lk_hash64((uint64_t)t) % (fit->rows - fit->sample + 1);
 	}
 }
 

@@ -32,22 +32,22 @@ static const struct kind {
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 const lk_calibration *lk_calibrated_rows(const lk_calibrated *calibrated) {
-	const struct work *w = calibrated->memory_owner;
-	return w->is_host ? NULL : &w->calibration;
+	const struct work *work = calibrated->memory_owner;
+	return work->is_host ? NULL : &work->calibration;
 }
 
 const lk_host *lk_calibrated_host(const lk_calibrated *calibrated) {
-	const struct work *w = calibrated->memory_owner;
-	return w->is_host ? &w->host : NULL;
+	const struct work *work = calibrated->memory_owner;
+	return work->is_host ? &work->host : NULL;
 }
 
 void lk_calibrate_free(lk_calibrated *calibrated) {
 	if (!calibrated) return;
-	struct work *w = calibrated->memory_owner;
-	lk_calibration_free(&w->calibration);
-	lk_host_free(&w->host);
-	lk_arena_free(&w->arena);
-	free(w);
+	struct work *work = calibrated->memory_owner;
+	lk_calibration_free(&work->calibration);
+	lk_host_free(&work->host);
+	lk_arena_free(&work->arena);
+	free(work);
 }
 
 /* ---- what is asked ---- */
@@ -66,8 +66,8 @@ static lk_status find_kind(const char *name, const struct kind **out, lk_error *
 	return lk_hint(err, "give one of ops, collectives, memory, slowdown, models, runs and host");
 }
 
-static lk_status check_table(const lk_calibrate_request *r, const struct kind *kind, lk_error *err) {
-	if (!kind->fit && r->table) {
+static lk_status check_table(const lk_calibrate_request *request, const struct kind *kind, lk_error *err) {
+	if (!kind->fit && request->table) {
 		lk_fail(err, LK_ERR_INPUT, "calibrate host", "it measures this machine and reads no file");
 		return lk_hint(err, "say ops, collectives, memory, slowdown, models or runs for a table; -f FILE names the output");
 	}
@@ -75,11 +75,11 @@ static lk_status check_table(const lk_calibrate_request *r, const struct kind *k
 	const struct {
 		const char *option;
 		bool given;
-	} of_host[] = {{"--seconds", r->seconds > 0}, {"--disk", r->disk != NULL}, {"--mpi", r->mpi != NULL}};
+	} of_host[] = {{"--seconds", request->seconds > 0}, {"--disk", request->disk != NULL}, {"--mpi", request->mpi != NULL}};
 	for (int i = 0; i < 3; i++)
 		if (of_host[i].given)
 			return lk_fail(err, LK_ERR_INPUT, of_host[i].option, "goes with calibrate host, not with %s", kind->name);
-	if (r->table) return LK_OK;
+	if (request->table) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "calibrate", "no table of measurements is named");
 	return lk_hint(err, "give a CSV file, such as lockstep calibrate %s %s", kind->name, kind->table);
 }
@@ -105,34 +105,34 @@ static bool is_date(const char *text) {
 	return when != (time_t)-1 && same.tm_mday == day.tm_mday && same.tm_mon == day.tm_mon;
 }
 
-static lk_status check_request(const lk_calibrate_request *r, const struct kind *kind, lk_error *err) {
-	LK_TRY(check_table(r, kind, err));
-	LK_TRY(check_text("--source", r->source, 400, err));
-	LK_TRY(check_text("--name", r->name, 39, err));
-	if (r->date && !is_date(r->date))
-		return lk_fail(err, LK_ERR_INPUT, "--date", "\"%.20s\" is no date; write 2026-11-21", r->date);
-	bool wrong = r->seconds != 0 && !(r->seconds >= 0.1 && r->seconds <= 3600);
+static lk_status check_request(const lk_calibrate_request *request, const struct kind *kind, lk_error *err) {
+	LK_TRY(check_table(request, kind, err));
+	LK_TRY(check_text("--source", request->source, 400, err));
+	LK_TRY(check_text("--name", request->name, 39, err));
+	if (request->date && !is_date(request->date))
+		return lk_fail(err, LK_ERR_INPUT, "--date", "\"%.20s\" is no date; write 2026-11-21", request->date);
+	bool wrong = request->seconds != 0 && !(request->seconds >= 0.1 && request->seconds <= 3600);
 	return wrong ? lk_fail(err, LK_ERR_INPUT, "--seconds", "must be a number from 0.1 to 3600") : LK_OK;
 }
 
-static const char *date_of(const lk_calibrate_request *r, lk_arena *arena) {
+static const char *date_of(const lk_calibrate_request *request, lk_arena *arena) {
 	char today[16];
 	time_t now = time(NULL);
 	struct tm day;
-	if (r->date) return lk_arena_strdup(arena, r->date);
+	if (request->date) return lk_arena_strdup(arena, request->date);
 	gmtime_r(&now, &day);
 	strftime(today, sizeof today, "%Y-%m-%d", &day);
 	return lk_arena_strdup(arena, today);
 }
 
 /* The name of a file without its folders. */
-static const char *source_of(const lk_calibrate_request *r, lk_arena *arena) {
-	if (r->source) return lk_arena_strdup(arena, r->source);
-	if (!r->table) return lk_arena_strdup(arena, "lockstep calibrate host");
-	if (strcmp(r->table, "-") == 0) return lk_arena_strdup(arena, "standard input");
-	const char *slash = strrchr(r->table, '/');
+static const char *source_of(const lk_calibrate_request *request, lk_arena *arena) {
+	if (request->source) return lk_arena_strdup(arena, request->source);
+	if (!request->table) return lk_arena_strdup(arena, "lockstep calibrate host");
+	if (strcmp(request->table, "-") == 0) return lk_arena_strdup(arena, "standard input");
+	const char *slash = strrchr(request->table, '/');
 	char shown[256];
-	return lk_arena_strdup(arena, lk_escape(slash ? slash + 1 : r->table, shown, sizeof shown));
+	return lk_arena_strdup(arena, lk_escape(slash ? slash + 1 : request->table, shown, sizeof shown));
 }
 
 /* ---- tables ---- */
@@ -157,11 +157,11 @@ static const char *rename_words(lk_arena *arena, const char *text, const char *o
 	return text;
 }
 
-static lk_status rename_subject(const char *name, lk_calibration *c, lk_error *err) {
+static lk_status rename_subject(const char *name, lk_calibration *calibration, lk_error *err) {
 	const char *only = NULL;
-	for (size_t i = 0; i < c->rows.count; i++) {
-		if (!has_own_subject(&c->rows.at[i])) continue;
-		const char *subject = c->rows.at[i].subject;
+	for (size_t i = 0; i < calibration->rows.count; i++) {
+		if (!has_own_subject(&calibration->rows.at[i])) continue;
+		const char *subject = calibration->rows.at[i].subject;
 		if (only && strcmp(only, subject) != 0) {
 			lk_fail(err, LK_ERR_INPUT, "--name", "the table holds more than one: %.60s, %.60s", only, subject);
 			return lk_hint(err, "leave --name out, or calibrate from a table of one");
@@ -169,10 +169,10 @@ static lk_status rename_subject(const char *name, lk_calibration *c, lk_error *e
 		only = subject;
 	}
 	if (!only) return lk_fail(err, LK_ERR_INPUT, "--name", "these numbers are not those of one device or fabric");
-	for (size_t i = 0; i < c->rows.count; i++) {
-		lk_calibration_row *row = &c->rows.at[i];
+	for (size_t i = 0; i < calibration->rows.count; i++) {
+		lk_calibration_row *row = &calibration->rows.at[i];
 		if (has_own_subject(row)) row->subject = name;
-		else if (strcmp(row->family, "range") == 0) row->variant = rename_words(&c->arena, row->variant, only, name);
+		else if (strcmp(row->family, "range") == 0) row->variant = rename_words(&calibration->arena, row->variant, only, name);
 		if (!row->variant) return lk_oom(err);
 	}
 	return LK_OK;
@@ -185,57 +185,57 @@ static const char *numbers_text(lk_arena *arena, const lk_calibration_row *row) 
 	return text;
 }
 
-static lk_status list_rows(struct work *w, lk_error *err) {
-	const lk_calibration *c = &w->calibration;
-	lk_fitted *rows = LK_ARRAY(&w->arena, lk_fitted, c->rows.count);
+static lk_status list_rows(struct work *work, lk_error *err) {
+	const lk_calibration *calibration = &work->calibration;
+	lk_fitted *rows = LK_ARRAY(&work->arena, lk_fitted, calibration->rows.count);
 	if (!rows) return lk_oom(err);
-	for (size_t i = 0; i < c->rows.count; i++) {
-		const lk_calibration_row *row = &c->rows.at[i];
-		rows[i] = (lk_fitted){row->family, row->subject, row->variant, numbers_text(&w->arena, row), row->points,
+	for (size_t i = 0; i < calibration->rows.count; i++) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
+		rows[i] = (lk_fitted){row->family, row->subject, row->variant, numbers_text(&work->arena, row), row->points,
 		                      row->error, row->date, row->source};
 		if (!rows[i].numbers) return lk_oom(err);
 	}
-	w->result.rows = rows;
-	w->result.row_count = (int)c->rows.count;
+	work->result.rows = rows;
+	work->result.row_count = (int)calibration->rows.count;
 	return LK_OK;
 }
 
-static lk_status fit(const lk_calibrate_request *r, const struct kind *kind, struct work *w, lk_error *err) {
-	const char *source = source_of(r, &w->arena), *date = date_of(r, &w->arena);
-	const char *name = r->name ? lk_arena_strdup(&w->arena, r->name) : NULL;
+static lk_status fit(const lk_calibrate_request *request, const struct kind *kind, struct work *work, lk_error *err) {
+	const char *source = source_of(request, &work->arena), *date = date_of(request, &work->arena);
+	const char *name = request->name ? lk_arena_strdup(&work->arena, request->name) : NULL;
 	lk_stream *in;
-	if (!source || !date || (r->name && !name)) return lk_oom(err);
-	LK_TRY(lk_stream_open(r->table, &in, err));
-	lk_status status = kind->fit(in, source, date, &w->calibration, err);
+	if (!source || !date || (request->name && !name)) return lk_oom(err);
+	LK_TRY(lk_stream_open(request->table, &in, err));
+	lk_status status = kind->fit(in, source, date, &work->calibration, err);
 	lk_stream_close(in);
 	LK_TRY(status);
-	if (w->calibration.rows.count == 0) {
-		lk_fail(err, LK_ERR_INPUT, r->table, "nothing in the table could be fitted");
+	if (work->calibration.rows.count == 0) {
+		lk_fail(err, LK_ERR_INPUT, request->table, "nothing in the table could be fitted");
 		return lk_hint(err, "a table such as %s is wanted", kind->table);
 	}
-	if (name) LK_TRY(rename_subject(name, &w->calibration, err));
-	return list_rows(w, err);
+	if (name) LK_TRY(rename_subject(name, &work->calibration, err));
+	return list_rows(work, err);
 }
 
 /* ---- the machine ---- */
 
-static lk_status measure(const lk_calibrate_request *r, struct work *w, lk_error *err) {
-	w->is_host = true;
+static lk_status measure(const lk_calibrate_request *request, struct work *work, lk_error *err) {
+	work->is_host = true;
 	const lk_host_options options = {
-		.seconds = r->seconds > 0 ? r->seconds : 20, .name = r->name, .date = date_of(r, &w->arena),
-		.source = source_of(r, &w->arena), .disk = r->disk, .mpi = r->mpi, .progress = r->progress, .context = r->context,
+		.seconds = request->seconds > 0 ? request->seconds : 20, .name = request->name, .date = date_of(request, &work->arena),
+		.source = source_of(request, &work->arena), .disk = request->disk, .mpi = request->mpi, .progress = request->progress, .context = request->context,
 	};
 	if (!options.date || !options.source) return lk_oom(err);
-	LK_TRY(lk_host_measure(&options, &w->host, err));
-	size_t count = w->host.quantities.count;
-	lk_measured *measured = LK_ARRAY(&w->arena, lk_measured, count);
+	LK_TRY(lk_host_measure(&options, &work->host, err));
+	size_t count = work->host.quantities.count;
+	lk_measured *measured = LK_ARRAY(&work->arena, lk_measured, count);
 	if (!measured) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
-		const lk_quantity *q = &w->host.quantities.at[i];
-		measured[i] = (lk_measured){q->group, q->name, q->unit, q->value, q->low, q->high, q->repeats};
+		const lk_quantity *quantity = &work->host.quantities.at[i];
+		measured[i] = (lk_measured){quantity->group, quantity->name, quantity->unit, quantity->value, quantity->low, quantity->high, quantity->repeats};
 	}
-	w->result.measured = measured, w->result.measured_count = (int)count;
-	w->result.notes = w->host.notes.at, w->result.note_count = (int)w->host.notes.count;
+	work->result.measured = measured, work->result.measured_count = (int)count;
+	work->result.notes = work->host.notes.at, work->result.note_count = (int)work->host.notes.count;
 	return LK_OK;
 }
 
@@ -244,16 +244,16 @@ lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out,
 	*out = NULL;
 	LK_TRY(find_kind(request->kind ? request->kind : "", &kind, err));
 	LK_TRY(check_request(request, kind, err));
-	struct work *w = calloc(1, sizeof *w);
-	if (!w) return lk_oom(err);
-	w->result.memory_owner = w;
-	w->result.kind = kind->name;
-	lk_status status = kind->fit ? fit(request, kind, w, err) : measure(request, w, err);
+	struct work *work = calloc(1, sizeof *work);
+	if (!work) return lk_oom(err);
+	work->result.memory_owner = work;
+	work->result.kind = kind->name;
+	lk_status status = kind->fit ? fit(request, kind, work, err) : measure(request, work, err);
 	if (status == LK_OK) {
-		w->result.reproduce = lk_calibrate_command(&w->arena, request);
-		if (!w->result.reproduce) status = lk_oom(err);
+		work->result.reproduce = lk_calibrate_command(&work->arena, request);
+		if (!work->result.reproduce) status = lk_oom(err);
 	}
-	if (status == LK_OK) *out = &w->result;
-	else lk_calibrate_free(&w->result);
+	if (status == LK_OK) *out = &work->result;
+	else lk_calibrate_free(&work->result);
 	return status;
 }

@@ -27,87 +27,87 @@ struct task {
 
 /* ---- a row of the result ---- */
 
-static lk_calibration_row *add_row(struct task *t, const char *family, const char *subject, const char *variant) {
-	lk_arena *arena = &t->out->arena;
+static lk_calibration_row *add_row(struct task *task, const char *family, const char *subject, const char *variant) {
+	lk_arena *arena = &task->out->arena;
 	const char *texts[] = {
 		lk_arena_strdup(arena, subject),
 		lk_arena_strdup(arena, variant),
-		lk_arena_strdup(arena, t->date),
-		lk_arena_strdup(arena, t->source),
+		lk_arena_strdup(arena, task->date),
+		lk_arena_strdup(arena, task->source),
 	};
 	if (!texts[0] || !texts[1] || !texts[2] || !texts[3]) return NULL;
-	lk_calibration_row *row = lk_calibration_add(t->out, family, texts[0], texts[1]);
+	lk_calibration_row *row = lk_calibration_add(task->out, family, texts[0], texts[1]);
 	if (row) row->date = texts[2], row->source = texts[3];
 	return row;
 }
 
-static lk_status put_fabric(struct task *t, const char *name, const lk_fabric *fabric, double error, lk_error *err) {
+static lk_status put_fabric(struct task *task, const char *name, const lk_fabric *fabric, double error, lk_error *err) {
 	lk_fabric numbers = *fabric;
-	lk_calibration_row *row = add_row(t, "collective", name, "");
+	lk_calibration_row *row = add_row(task, "collective", name, "");
 	if (!row) return lk_oom(err);
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++)
 		lk_calibration_put(row, lk_fabric_names[i], *lk_fabric_number(&numbers, i));
-	row->points = (int)t->picked_count;
+	row->points = (int)task->picked_count;
 	row->error = expm1(error);
 	return LK_OK;
 }
 
-static lk_status put_curve(struct task *t, const char *name, const lk_curve *curve, lk_error *err) {
+static lk_status put_curve(struct task *task, const char *name, const lk_curve *curve, lk_error *err) {
 	char variant[80];
 	snprintf(variant, sizeof variant, "%s %d on %d", lk_coll_name(curve->kind), curve->gpus, curve->nodes);
-	lk_calibration_row *row = add_row(t, "curve", name, variant);
+	lk_calibration_row *row = add_row(task, "curve", name, variant);
 	if (!row) return lk_oom(err);
 	for (int k = 0; k < LK_CURVE_KNOTS; k++)
 		if (curve->measured[k]) lk_calibration_put(row, lk_curve_knot_name(k), exp(curve->correction[k]));
-	for (size_t i = 0; i < t->picked_count; i++) {
-		const lk_coll_row *one = t->picked[i];
+	for (size_t i = 0; i < task->picked_count; i++) {
+		const lk_coll_row *one = task->picked[i];
 		row->points += one->kind == curve->kind && one->gpus == curve->gpus && one->nodes == curve->nodes;
 	}
 	return LK_OK;
 }
 
 /* A fabric's own rows: numbers, then the curves that they leave something of. */
-static lk_status put_measured(struct task *t, const char *name, const lk_fabric *start, lk_error *err) {
+static lk_status put_measured(struct task *task, const char *name, const lk_fabric *start, lk_error *err) {
 	lk_fabric fabric;
 	lk_curves curves;
 	double error;
-	lk_fabric_fit(t->picked, t->picked_count, start, &fabric, &error);
-	LK_TRY(put_fabric(t, name, &fabric, error, err));
-	lk_coll_curves_fit(t->picked, t->picked_count, &fabric, &curves);
-	for (int i = 0; i < curves.count; i++) LK_TRY(put_curve(t, name, &curves.at[i], err));
+	lk_fabric_fit(task->picked, task->picked_count, start, &fabric, &error);
+	LK_TRY(put_fabric(task, name, &fabric, error, err));
+	lk_coll_curves_fit(task->picked, task->picked_count, &fabric, &curves);
+	for (int i = 0; i < curves.count; i++) LK_TRY(put_curve(task, name, &curves.at[i], err));
 	return LK_OK;
 }
 
 /* ---- fabrics ---- */
 
-static void pick(struct task *t, const char *fabric) {
-	t->picked_count = 0;
-	for (size_t i = 0; i < t->rows.count; i++) {
-		const lk_coll_row *row = &t->rows.at[i];
-		if (lk_coll_fitted(&t->fabrics, row) && strcmp(row->fabric, fabric) == 0) t->picked[t->picked_count++] = row;
+static void pick(struct task *task, const char *fabric) {
+	task->picked_count = 0;
+	for (size_t i = 0; i < task->rows.count; i++) {
+		const lk_coll_row *row = &task->rows.at[i];
+		if (lk_coll_fitted(&task->fabrics, row) && strcmp(row->fabric, fabric) == 0) task->picked[task->picked_count++] = row;
 	}
 }
 
 /* The default: what fabrics with a switch in the node and RDMA between nodes have in common; the NICs' share stays
  * open, as it is a matter of the device's PCIe generation. */
-static lk_status put_default(struct task *t, lk_error *err) {
-	t->picked_count = 0;
-	for (size_t i = 0; i < t->rows.count; i++) {
-		const lk_coll_row *row = &t->rows.at[i];
+static lk_status put_default(struct task *task, lk_error *err) {
+	task->picked_count = 0;
+	for (size_t i = 0; i < task->rows.count; i++) {
+		const lk_coll_row *row = &task->rows.at[i];
 		bool common = row->node.intra == LK_INTRA_SWITCH && row->nodes == 1 && !row->node.sockets;
-		if (common && lk_coll_fitted(&t->fabrics, row)) t->picked[t->picked_count++] = row;
+		if (common && lk_coll_fitted(&task->fabrics, row)) task->picked[task->picked_count++] = row;
 	}
-	if (t->picked_count == 0) return LK_OK;
+	if (task->picked_count == 0) return LK_OK;
 	lk_fabric fabric;
 	double error;
-	lk_fabric_fit(t->picked, t->picked_count, &lk_fabric_plain, &fabric, &error);
-	return put_fabric(t, "default", &fabric, error, err);
+	lk_fabric_fit(task->picked, task->picked_count, &lk_fabric_plain, &fabric, &error);
+	return put_fabric(task, "default", &fabric, error, err);
 }
 
-static lk_status put_fabrics(struct task *t, lk_error *err) {
-	for (size_t f = 0; f < t->fabrics.count; f++) {
-		pick(t, t->fabrics.at[f]);
-		LK_TRY(put_measured(t, t->fabrics.at[f], &lk_fabric_plain, err));
+static lk_status put_fabrics(struct task *task, lk_error *err) {
+	for (size_t f = 0; f < task->fabrics.count; f++) {
+		pick(task, task->fabrics.at[f]);
+		LK_TRY(put_measured(task, task->fabrics.at[f], &lk_fabric_plain, err));
 	}
 	return LK_OK;
 }
@@ -115,13 +115,13 @@ static lk_status put_fabrics(struct task *t, lk_error *err) {
 /* ---- ranges ---- */
 
 /* The quantile of the errors of a class; `fabric` NULL: of all fabrics. */
-static double width(const struct task *t, const double *us, const char *fabric, const char *class, bool gpus, int *points) {
-	double *errors = malloc((t->rows.count + 1) * sizeof *errors);
+static double width(const struct task *task, const double *us, const char *fabric, const char *class, bool gpus, int *points) {
+	double *errors = malloc((task->rows.count + 1) * sizeof *errors);
 	size_t count = 0;
-	for (size_t i = 0; errors && i < t->rows.count; i++) {
-		const lk_coll_row *row = &t->rows.at[i];
-		if (!lk_coll_fitted(&t->fabrics, row) || strcmp(class, lk_coll_size_class(row->bytes)) != 0) continue;
-		if ((fabric && strcmp(fabric, row->fabric) != 0) || (gpus && lk_coll_no_relatives(&t->rows, row))) continue;
+	for (size_t i = 0; errors && i < task->rows.count; i++) {
+		const lk_coll_row *row = &task->rows.at[i];
+		if (!lk_coll_fitted(&task->fabrics, row) || strcmp(class, lk_coll_size_class(row->bytes)) != 0) continue;
+		if ((fabric && strcmp(fabric, row->fabric) != 0) || (gpus && lk_coll_no_relatives(&task->rows, row))) continue;
 		errors[count++] = fabs(log(us[i] / row->us));
 	}
 	double result = count ? lk_quantile(errors, count, quantile) : NAN;
@@ -130,16 +130,16 @@ static double width(const struct task *t, const double *us, const char *fabric, 
 	return result;
 }
 
-static lk_status put_range(struct task *t, const char *fabric, const char *class, lk_error *err) {
+static lk_status put_range(struct task *task, const char *fabric, const char *class, lk_error *err) {
 	char variant[160];
 	int points, unused;
 	snprintf(variant, sizeof variant, "%.80s %s", fabric ? fabric : "other", class);
-	double seen = width(t, t->size_us, fabric, class, false, &points);
-	double unseen = width(t, t->gpus_us, fabric, class, true, &unused);
+	double seen = width(task, task->size_us, fabric, class, false, &points);
+	double unseen = width(task, task->gpus_us, fabric, class, true, &unused);
 	if (!isfinite(seen)) return LK_OK;
 	if (!isfinite(unseen)) unseen = 2 * seen;
 	if (!fabric) seen = unseen *= farther;
-	lk_calibration_row *row = add_row(t, "range", "collective", variant);
+	lk_calibration_row *row = add_row(task, "range", "collective", variant);
 	if (!row) return lk_oom(err);
 	lk_calibration_put(row, "width", seen);
 	lk_calibration_put(row, "unseen_width", fmax(seen, unseen));
@@ -147,15 +147,15 @@ static lk_status put_range(struct task *t, const char *fabric, const char *class
 	return LK_OK;
 }
 
-static lk_status put_ranges(struct task *t, lk_error *err) {
-	t->size_us = LK_ARRAY(&t->arena, double, t->rows.count);
-	t->gpus_us = LK_ARRAY(&t->arena, double, t->rows.count);
-	if (!t->size_us || !t->gpus_us) return lk_oom(err);
-	LK_TRY(lk_coll_cross(&t->rows, &t->fabrics, LK_COLL_FOLDS_SIZE, lk_coll_predict_model, t->size_us, err));
-	LK_TRY(lk_coll_cross(&t->rows, &t->fabrics, LK_COLL_FOLDS_GPUS, lk_coll_predict_model, t->gpus_us, err));
+static lk_status put_ranges(struct task *task, lk_error *err) {
+	task->size_us = LK_ARRAY(&task->arena, double, task->rows.count);
+	task->gpus_us = LK_ARRAY(&task->arena, double, task->rows.count);
+	if (!task->size_us || !task->gpus_us) return lk_oom(err);
+	LK_TRY(lk_coll_cross(&task->rows, &task->fabrics, LK_COLL_FOLDS_SIZE, lk_coll_predict_model, task->size_us, err));
+	LK_TRY(lk_coll_cross(&task->rows, &task->fabrics, LK_COLL_FOLDS_GPUS, lk_coll_predict_model, task->gpus_us, err));
 	for (size_t c = 0; c < sizeof classes / sizeof *classes; c++) {
-		for (size_t f = 0; f < t->fabrics.count; f++) LK_TRY(put_range(t, t->fabrics.at[f], classes[c], err));
-		LK_TRY(put_range(t, NULL, classes[c], err));
+		for (size_t f = 0; f < task->fabrics.count; f++) LK_TRY(put_range(task, task->fabrics.at[f], classes[c], err));
+		LK_TRY(put_range(task, NULL, classes[c], err));
 	}
 	return LK_OK;
 }
@@ -163,7 +163,7 @@ static lk_status put_ranges(struct task *t, lk_error *err) {
 /* ---- logs ---- */
 
 /* A log's sizes as rows of one fabric, on the usual nodes of its GPU. */
-static lk_status rows_of_log(struct task *t, const lk_nccl_run *run, lk_error *err) {
+static lk_status rows_of_log(struct task *task, const lk_nccl_run *run, lk_error *err) {
 	const lk_device *device = lk_coll_device(run->device);
 	if (!run->kind_known || !device || run->gpus < 2) {
 		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say %s",
@@ -174,8 +174,8 @@ static lk_status rows_of_log(struct task *t, const lk_nccl_run *run, lk_error *e
 					   "paste it with its lines \"# Rank ...\", or give a table with the columns of collectives.csv");
 	}
 	for (int p = 0; p < run->count; p++) {
-		if (!lk_push(&t->rows)) return lk_oom(err);
-		lk_coll_row *row = lk_last(&t->rows);
+		if (!lk_push(&task->rows)) return lk_oom(err);
+		lk_coll_row *row = lk_last(&task->rows);
 		*row = (lk_coll_row){
 			.kind = run->kind,
 			.gpus = run->gpus,
@@ -185,7 +185,7 @@ static lk_status rows_of_log(struct task *t, const lk_nccl_run *run, lk_error *e
 			.gpu = run->device,
 			.fabric = "default",
 			.text = "",
-			.source = t->source,
+			.source = task->source,
 			.where = run->where,
 			.slow = "",
 			.refused = "",
@@ -195,34 +195,34 @@ static lk_status rows_of_log(struct task *t, const lk_nccl_run *run, lk_error *e
 	return LK_OK;
 }
 
-static lk_status calibrate_log(struct task *t, lk_stream *in, lk_error *err) {
+static lk_status calibrate_log(struct task *task, lk_stream *in, lk_error *err) {
 	lk_nccl_runs runs = {0};
-	lk_status status = lk_nccl_log_read(&t->arena, in, &runs, err);
-	for (size_t i = 0; i < runs.count && status == LK_OK; i++) status = rows_of_log(t, &runs.at[i], err);
+	lk_status status = lk_nccl_log_read(&task->arena, in, &runs, err);
+	for (size_t i = 0; i < runs.count && status == LK_OK; i++) status = rows_of_log(task, &runs.at[i], err);
 	lk_vec_free(&runs);
 	LK_TRY(status);
-	lk_coll_pick *picked = LK_ARRAY(&t->arena, lk_coll_pick, t->rows.count);
+	lk_coll_pick *picked = LK_ARRAY(&task->arena, lk_coll_pick, task->rows.count);
 	if (!picked) return lk_oom(err);
-	t->picked = picked;
-	for (size_t i = 0; i < t->rows.count; i++)
-		if (!*t->rows.at[i].refused) picked[t->picked_count++] = &t->rows.at[i];
-	return put_measured(t, "default", lk_fabric_default(), err);
+	task->picked = picked;
+	for (size_t i = 0; i < task->rows.count; i++)
+		if (!*task->rows.at[i].refused) picked[task->picked_count++] = &task->rows.at[i];
+	return put_measured(task, "default", lk_fabric_default(), err);
 }
 
 /* ---- the whole ---- */
 
-static lk_status calibrate_table(struct task *t, lk_stream *in, lk_error *err) {
-	LK_TRY(lk_coll_rows_read(&t->arena, in, &t->rows, err));
-	LK_TRY(lk_coll_fabrics_of(&t->rows, &t->fabrics, err));
-	t->picked = LK_ARRAY(&t->arena, lk_coll_pick, t->rows.count);
-	if (!t->picked) return lk_oom(err);
-	if (t->fabrics.count == 0) {
+static lk_status calibrate_table(struct task *task, lk_stream *in, lk_error *err) {
+	LK_TRY(lk_coll_rows_read(&task->arena, in, &task->rows, err));
+	LK_TRY(lk_coll_fabrics_of(&task->rows, &task->fabrics, err));
+	task->picked = LK_ARRAY(&task->arena, lk_coll_pick, task->rows.count);
+	if (!task->picked) return lk_oom(err);
+	if (task->fabrics.count == 0) {
 		lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "no fabric has %d rows or more", LK_COLL_FIT_ROWS);
 		return lk_hint(err, "a log of nccl-tests is fitted with any number of sizes");
 	}
-	LK_TRY(put_default(t, err));
-	LK_TRY(put_fabrics(t, err));
-	return put_ranges(t, err);
+	LK_TRY(put_default(task, err));
+	LK_TRY(put_fabrics(task, err));
+	return put_ranges(task, err);
 }
 
 /* A table has a header with commas before anything else. */

@@ -33,10 +33,10 @@ static int overview(FILE *out) {
 	for (int i = 0; i < COMMANDS; i++)
 		fprintf(out, "  %-20s %s\n", commands[i]->verb->name, commands[i]->verb->summary);
 	fprintf(out, "\n%sOptions%s\n", bold, plain);
-	for (const cli_global *g = globals; g->names; g++) {
+	for (const cli_global *global = globals; global->names; global++) {
 		char label[64];
-		snprintf(label, sizeof label, "%s%s", g->names, g->value);
-		fprintf(out, "  %-20s %s\n", label, g->help);
+		snprintf(label, sizeof label, "%s%s", global->names, global->value);
+		fprintf(out, "  %-20s %s\n", label, global->help);
 	}
 	fprintf(out, "\n%sFirst steps%s\n", bold, plain);
 	fputs("  lockstep predict --model llama3.1-70b --gpu h100-sxm --gpus 64 --tp 4 --pp 8 --gbs 128 --seq 8192\n"

@@ -26,18 +26,18 @@ static double seconds_since(const struct timespec *start) {
 
 /* A search that takes over half a second shows on a terminal how many layouts can still be among the best. */
 static void show(void *context, int gpus, double done, double all) {
-	struct bar *b = context;
-	if (seconds_since(&b->start) < 0.5 || !isatty(STDERR_FILENO)) return;
+	struct bar *bar = context;
+	if (seconds_since(&bar->start) < 0.5 || !isatty(STDERR_FILENO)) return;
 	int filled = all > 0 ? (int)(BAR * done / all) : 0;
-	b->shown = true;
+	bar->shown = true;
 	fprintf(stderr, "\r%d GPUs [", gpus);
 	for (int i = 0; i < BAR; i++) fputc(i < filled ? '#' : ' ', stderr);
 	fprintf(stderr, "] %.0f of %.0f layouts \x1b[K", done, all);
 }
 
-static void clear(struct bar *b) {
-	if (b->shown) fputs("\r\x1b[K", stderr);
-	b->shown = false;
+static void clear(struct bar *bar) {
+	if (bar->shown) fputs("\r\x1b[K", stderr);
+	bar->shown = false;
 }
 
 static int none(const lk_plan *plan) {
@@ -46,11 +46,11 @@ static int none(const lk_plan *plan) {
 	return CLI_NO;
 }
 
-static int emit(const lk_plan *plan, const lk_plan_request *r) {
+static int emit(const lk_plan *plan, const lk_plan_request *request) {
 	lk_error err = {0};
 	const char *line;
 	if (plan->best < 0) return none(plan);
-	if (lk_plan_launch(plan, plan->counts[plan->best].choices, (lk_plan_emit)(r->emit - 1), &line, &err) != LK_OK)
+	if (lk_plan_launch(plan, plan->counts[plan->best].choices, (lk_plan_emit)(request->emit - 1), &line, &err) != LK_OK)
 		return cli_fail(&err);
 	puts(line);
 	return CLI_OK;
@@ -63,38 +63,38 @@ static double rate(double count, double seconds) {
 /* Times differ from run to run: they stand on standard error. */
 static void show_speed(const lk_plan *plan) {
 	for (int i = 0; i < plan->count; i++) {
-		const lk_plan_count *c = &plan->counts[i];
-		if (c->layouts == 0) continue;
-		double tried = (double)(c->simulated + c->cut_short + c->found_too_large);
+		const lk_plan_count *count = &plan->counts[i];
+		if (count->layouts == 0) continue;
+		double tried = (double)(count->simulated + count->cut_short + count->found_too_large);
 		fprintf(stderr,
 				"lockstep: %d GPUs: %.0f layouts bounded, %.0f schedules walked and %.0f layouts simulated, cut short or found too large, per "
 				"second and core; %.0f of %.0f simulated to the end\n",
-				c->gpus, rate((double)c->bounded, c->bound_s), rate((double)c->schedules_walked, c->schedule_s), rate(tried, c->simulate_s),
-				(double)c->simulated, tried);
+				count->gpus, rate((double)count->bounded, count->bound_s), rate((double)count->schedules_walked, count->schedule_s), rate(tried, count->simulate_s),
+				(double)count->simulated, tried);
 	}
 	fprintf(stderr, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);
 }
 
-static int answer(const lk_plan *plan, const lk_plan_request *r) {
+static int answer(const lk_plan *plan, const lk_plan_request *request) {
 	lk_error err = {0};
-	if (r->html && lk_report_plan(plan, LK_REPORT_HTML, r->html, NULL, &err) != LK_OK) return cli_fail(&err);
-	if (r->emit > 0) return emit(plan, r);
-	if (lk_plan_print(plan, r->format, r->verbose, cli_colour(), r->output, stdout, &err) != LK_OK)
+	if (request->html && lk_report_plan(plan, LK_REPORT_HTML, request->html, NULL, &err) != LK_OK) return cli_fail(&err);
+	if (request->emit > 0) return emit(plan, request);
+	if (lk_plan_print(plan, request->format, request->verbose, cli_colour(), request->output, stdout, &err) != LK_OK)
 		return cli_fail(&err);
-	if (r->verbose) show_speed(plan);
+	if (request->verbose) show_speed(plan);
 	return plan->best >= 0 ? CLI_OK : CLI_NO;
 }
 
-static lk_status check_outputs(const lk_plan_request *r, lk_error *err) {
-	if (r->resume && !r->team) {
+static lk_status check_outputs(const lk_plan_request *request, lk_error *err) {
+	if (request->resume && !request->team) {
 		lk_fail(err, LK_ERR_INPUT, "--resume", "only lockstep-mpi keeps finished parts");
 		return lk_hint(err, "run mpirun -n K lockstep-mpi plan ..., or leave it out");
 	}
-	if (r->format == LK_OUTPUT_SQLITE && !r->output) {
+	if (request->format == LK_OUTPUT_SQLITE && !request->output) {
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
 	}
-	return cli_check_places((const char *const[]){r->output, r->html}, 2, err);
+	return cli_check_places((const char *const[]){request->output, request->html}, 2, err);
 }
 
 /* A search asks for the same few megabytes for each layout: they are not given back to the system in between. */

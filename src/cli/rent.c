@@ -14,12 +14,12 @@ struct watch {
 };
 
 static void show(void *context, int done, int all) {
-	struct watch *w = context;
+	struct watch *watch = context;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if ((double)(now.tv_sec - w->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - w->start.tv_nsec) < 0.5) return;
+	if ((double)(now.tv_sec - watch->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - watch->start.tv_nsec) < 0.5) return;
 	if (!isatty(STDERR_FILENO)) return;
-	w->shown = true;
+	watch->shown = true;
 	fprintf(stderr, "\r%d of %d machines and batches \x1b[K", done, all);
 }
 

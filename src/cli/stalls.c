@@ -27,11 +27,11 @@ static bool confirm(const lk_stalls_plan *plan, void *context) {
 	return false;
 }
 
-static lk_status write_answer(const lk_stalls_request *r, const lk_stalls_answer *answer, lk_error *err) {
-	LK_TRY(lk_stalls_print(answer, r->format, r->table, cli_colour(), r->path, stdout, err));
-	if (r->timeline) LK_TRY(lk_stalls_timeline(answer, r->timeline, err));
-	if (r->folded) LK_TRY(lk_stalls_folded(answer, r->folded, err));
-	return r->html ? lk_report_stalls(answer, LK_REPORT_HTML, r->html, NULL, err) : LK_OK;
+static lk_status write_answer(const lk_stalls_request *request, const lk_stalls_answer *answer, lk_error *err) {
+	LK_TRY(lk_stalls_print(answer, request->format, request->table, cli_colour(), request->path, stdout, err));
+	if (request->timeline) LK_TRY(lk_stalls_timeline(answer, request->timeline, err));
+	if (request->folded) LK_TRY(lk_stalls_folded(answer, request->folded, err));
+	return request->html ? lk_report_stalls(answer, LK_REPORT_HTML, request->html, NULL, err) : LK_OK;
 }
 
 static int run(lk_args *args) {

@@ -5,8 +5,8 @@
 #include "lockstep/validate.h"
 #include "lockstep/view.h"
 
-static lk_status check_resume(const lk_validate_request *r, lk_error *err) {
-	if (!r->resume || r->team) return LK_OK;
+static lk_status check_resume(const lk_validate_request *request, lk_error *err) {
+	if (!request->resume || request->team) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--resume", "only lockstep-mpi keeps finished parts");
 	return lk_hint(err, "run mpirun -n K lockstep-mpi validate ..., or leave it out");
 }

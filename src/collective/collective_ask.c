@@ -36,31 +36,31 @@ void lk_collective_defaults(lk_collective_request *request) {
 
 void lk_collective_free(lk_collective *collective) {
 	if (!collective) return;
-	struct work *w = collective->memory_owner;
-	lk_vec_free(&w->rows);
-	lk_vec_free(&w->runs);
-	lk_arena_free(&w->arena);
-	free(w);
+	struct work *work = collective->memory_owner;
+	lk_vec_free(&work->rows);
+	lk_vec_free(&work->runs);
+	lk_arena_free(&work->arena);
+	free(work);
 }
 
-static lk_status add_note(struct work *w, const char *text, lk_error *err) {
+static lk_status add_note(struct work *work, const char *text, lk_error *err) {
 	if (!text) return lk_oom(err);
-	if (w->note_count < NOTES) w->notes[w->note_count++] = text;
+	if (work->note_count < NOTES) work->notes[work->note_count++] = text;
 	return LK_OK;
 }
 
 /* ---- the log ---- */
 
-static lk_status read_log(struct work *w, lk_error *err) {
+static lk_status read_log(struct work *work, lk_error *err) {
 	lk_stream *in;
-	if (!w->request->log) return LK_OK;
-	LK_TRY(lk_stream_open(w->request->log, &in, err));
-	lk_status status = lk_nccl_log_read(&w->arena, in, &w->runs, err);
+	if (!work->request->log) return LK_OK;
+	LK_TRY(lk_stream_open(work->request->log, &in, err));
+	lk_status status = lk_nccl_log_read(&work->arena, in, &work->runs, err);
 	lk_stream_close(in);
 	LK_TRY(status);
-	const lk_nccl_run *first = &w->runs.at[0];
-	for (size_t i = 1; i < w->runs.count; i++) {
-		const lk_nccl_run *run = &w->runs.at[i];
+	const lk_nccl_run *first = &work->runs.at[0];
+	for (size_t i = 1; i < work->runs.count; i++) {
+		const lk_nccl_run *run = &work->runs.at[i];
 		if (run->kind == first->kind && run->gpus == first->gpus) continue;
 		lk_fail(err, LK_ERR_INPUT, run->where, "the log holds another test, or the same one on %d GPUs", run->gpus);
 		return lk_hint(err, "give one log at a time");
@@ -68,21 +68,21 @@ static lk_status read_log(struct work *w, lk_error *err) {
 	return LK_OK;
 }
 
-static const lk_nccl_run *log_of(const struct work *w) {
-	return w->runs.count ? &w->runs.at[0] : NULL;
+static const lk_nccl_run *log_of(const struct work *work) {
+	return work->runs.count ? &work->runs.at[0] : NULL;
 }
 
 /* ---- who takes part ---- */
 
-static lk_status no_gpus(const struct work *w, lk_error *err) {
+static lk_status no_gpus(const struct work *work, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--gpus",
-			w->runs.count ? "the log does not say on how many GPUs it ran" : "the number of GPUs was not given");
+			work->runs.count ? "the log does not say on how many GPUs it ran" : "the number of GPUs was not given");
 	return lk_hint(err, "give --gpus N");
 }
 
-static lk_status device_of(const struct work *w, const lk_device **out, lk_error *err) {
-	const lk_nccl_run *run = log_of(w);
-	if (w->request->gpu) return lk_device_lookup(w->request->gpu, out, err);
+static lk_status device_of(const struct work *work, const lk_device **out, lk_error *err) {
+	const lk_nccl_run *run = log_of(work);
+	if (work->request->gpu) return lk_device_lookup(work->request->gpu, out, err);
 	*out = run && *run->device ? lk_coll_device(run->device) : NULL;
 	if (*out) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--gpu",
@@ -91,49 +91,49 @@ static lk_status device_of(const struct work *w, const lk_device **out, lk_error
 	return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
 }
 
-static lk_status find_cluster(struct work *w, lk_error *err) {
-	const lk_collective_request *r = w->request;
-	const lk_nccl_run *run = log_of(w);
-	int gpus = r->gpus ? r->gpus : run ? run->gpus : 0;
-	if (r->cluster) {
-		if (r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-		LK_TRY(lk_cluster_parse(&w->arena, r->cluster, &w->cluster, err));
-		if (gpus > w->cluster.gpus)
-			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs, but the cluster has %d", gpus, w->cluster.gpus);
-		w->group.ranks = gpus ? gpus : w->cluster.gpus;
+static lk_status find_cluster(struct work *work, lk_error *err) {
+	const lk_collective_request *request = work->request;
+	const lk_nccl_run *run = log_of(work);
+	int gpus = request->gpus ? request->gpus : run ? run->gpus : 0;
+	if (request->cluster) {
+		if (request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+		LK_TRY(lk_cluster_parse(&work->arena, request->cluster, &work->cluster, err));
+		if (gpus > work->cluster.gpus)
+			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs, but the cluster has %d", gpus, work->cluster.gpus);
+		work->group.ranks = gpus ? gpus : work->cluster.gpus;
 		return LK_OK;
 	}
 	const lk_device *device;
-	LK_TRY(device_of(w, &device, err));
-	if (gpus < 1) return no_gpus(w, err);
-	w->group.ranks = gpus;
-	int nodes = run && !r->gpus ? run->nodes : 0, domain = nodes > 0 && gpus % nodes == 0 ? gpus / nodes : 0;
+	LK_TRY(device_of(work, &device, err));
+	if (gpus < 1) return no_gpus(work, err);
+	work->group.ranks = gpus;
+	int nodes = run && !request->gpus ? run->nodes : 0, domain = nodes > 0 && gpus % nodes == 0 ? gpus / nodes : 0;
 	bool partly =
 		nodes > 1 && domain > 0 && domain < device->node_gpus; /* usual nodes, not all of whose GPUs are used */
-	return lk_cluster_simple(&w->arena, device, gpus, partly ? domain : 0, 0, &w->cluster, err);
+	return lk_cluster_simple(&work->arena, device, gpus, partly ? domain : 0, 0, &work->cluster, err);
 }
 
 static double speed(const lk_node *node) {
 	return node->intra_rate + node->nics * node->nic_rate;
 }
 
-static void find_group(struct work *w) {
-	lk_group_shape *g = &w->group;
-	lk_place last = lk_cluster_place(&w->cluster, g->ranks - 1);
-	g->nodes = last.node + 1;
-	g->ranks_per_node = (g->ranks + g->nodes - 1) / g->nodes;
-	g->sharing = w->request->sharing > 0 ? w->request->sharing : 1;
-	g->oversubscription = w->cluster.oversubscription;
-	g->fabric = &w->fabric;
-	g->node = &w->cluster.node[0];
+static void find_group(struct work *work) {
+	lk_group_shape *shape = &work->group;
+	lk_place last = lk_cluster_place(&work->cluster, shape->ranks - 1);
+	shape->nodes = last.node + 1;
+	shape->ranks_per_node = (shape->ranks + shape->nodes - 1) / shape->nodes;
+	shape->sharing = work->request->sharing > 0 ? work->request->sharing : 1;
+	shape->oversubscription = work->cluster.oversubscription;
+	shape->fabric = &work->fabric;
+	shape->node = &work->cluster.node[0];
 	for (int i = 1; i <= last.group; i++)
-		if (speed(&w->cluster.node[i]) < speed(g->node)) g->node = &w->cluster.node[i];
+		if (speed(&work->cluster.node[i]) < speed(shape->node)) shape->node = &work->cluster.node[i];
 }
 
-static lk_status find_fabric(struct work *w, lk_error *err) {
-	const char *name = w->request->fabric;
+static lk_status find_fabric(struct work *work, lk_error *err) {
+	const char *name = work->request->fabric;
 	const lk_calibration_row *row = NULL;
-	if (w->request->calibration) LK_TRY(lk_calibration_use(w->request->calibration, err));
+	if (work->request->calibration) LK_TRY(lk_calibration_use(work->request->calibration, err));
 	const lk_calibration *calibration = lk_calibration_current();
 	if (name) row = lk_calibration_find(calibration, "collective", name, "");
 	if (name && !row) {
@@ -144,13 +144,13 @@ static lk_status find_fabric(struct work *w, lk_error *err) {
 					   "`lockstep calibrate collectives LOG` makes one; without --fabric the default numbers apply");
 	}
 	if (!row) row = lk_calibration_find(calibration, "collective", "default", "");
-	w->fabric = lk_fabric_of(row);
-	lk_curves_of(calibration, row, &w->curves);
-	w->fabric.curves = &w->curves;
-	w->result.fabric = name ? name : "default";
-	if (w->request->library != LK_LIBRARY_NCCL) return LK_OK;
-	return add_note(w,
-					row ? lk_arena_printf(&w->arena, "numbers of the fabric \"%s\", fitted to %d sizes (%s)",
+	work->fabric = lk_fabric_of(row);
+	lk_curves_of(calibration, row, &work->curves);
+	work->fabric.curves = &work->curves;
+	work->result.fabric = name ? name : "default";
+	if (work->request->library != LK_LIBRARY_NCCL) return LK_OK;
+	return add_note(work,
+					row ? lk_arena_printf(&work->arena, "numbers of the fabric \"%s\", fitted to %d sizes (%s)",
 										  row->subject, row->points, row->source)
 						: "numbers of no fabric: the calibration has no row",
 					err);
@@ -174,10 +174,10 @@ static lk_status read_size(const char *text, double otherwise, const char *where
 	return LK_OK;
 }
 
-static lk_status add_row(struct work *w, double bytes, double us, double busbw, lk_error *err) {
-	if (w->rows.count >= ROWS) return lk_fail(err, LK_ERR_INPUT, "--step", "more than %d sizes", ROWS);
-	if (!lk_push(&w->rows)) return lk_oom(err);
-	*lk_last(&w->rows) = (lk_collective_row){
+static lk_status add_row(struct work *work, double bytes, double us, double busbw, lk_error *err) {
+	if (work->rows.count >= ROWS) return lk_fail(err, LK_ERR_INPUT, "--step", "more than %d sizes", ROWS);
+	if (!lk_push(&work->rows)) return lk_oom(err);
+	*lk_last(&work->rows) = (lk_collective_row){
 		.bytes = bytes,
 		.measured_us = us,
 		.measured_busbw = busbw,
@@ -192,83 +192,83 @@ static int by_bytes(const void *a, const void *b) {
 	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static lk_status rows_of_log(struct work *w, lk_error *err) {
-	for (size_t i = 0; i < w->runs.count; i++)
-		for (int p = 0; p < w->runs.at[i].count; p++) {
-			const lk_nccl_point *point = &w->runs.at[i].points[p];
-			LK_TRY(add_row(w, point->bytes, lk_nccl_point_us(point), point->busbw, err));
+static lk_status rows_of_log(struct work *work, lk_error *err) {
+	for (size_t i = 0; i < work->runs.count; i++)
+		for (int p = 0; p < work->runs.at[i].count; p++) {
+			const lk_nccl_point *point = &work->runs.at[i].points[p];
+			LK_TRY(add_row(work, point->bytes, lk_nccl_point_us(point), point->busbw, err));
 		}
-	qsort(w->rows.at, w->rows.count, sizeof *w->rows.at, by_bytes);
+	qsort(work->rows.at, work->rows.count, sizeof *work->rows.at, by_bytes);
 	return LK_OK;
 }
 
-static lk_status rows_of_request(struct work *w, lk_error *err) {
-	const lk_collective_request *r = w->request;
-	double begin, end, step, factor = r->factor > 1 ? r->factor : 2;
-	LK_TRY(read_size(r->begin, 8, "--begin", &begin, err));
-	LK_TRY(read_size(r->end, fmax(begin, ldexp(1, 30)), "--end", &end, err));
-	LK_TRY(read_size(r->step, 0, "--step", &step, err));
+static lk_status rows_of_request(struct work *work, lk_error *err) {
+	const lk_collective_request *request = work->request;
+	double begin, end, step, factor = request->factor > 1 ? request->factor : 2;
+	LK_TRY(read_size(request->begin, 8, "--begin", &begin, err));
+	LK_TRY(read_size(request->end, fmax(begin, ldexp(1, 30)), "--end", &end, err));
+	LK_TRY(read_size(request->step, 0, "--step", &step, err));
 	if (end < begin) return lk_fail(err, LK_ERR_INPUT, "--end", "the largest size is below the smallest");
 	for (double bytes = begin; bytes <= end; bytes = step > 0 ? bytes + step : fmax(floor(bytes * factor), bytes + 1))
-		LK_TRY(add_row(w, bytes, NAN, NAN, err));
+		LK_TRY(add_row(work, bytes, NAN, NAN, err));
 	return LK_OK;
 }
 
 /* ---- predictions ---- */
 
-static double elements(const struct work *w, double bytes) {
-	bool parts = w->kind == LK_COLL_ALLGATHER || w->kind == LK_COLL_REDUCESCATTER || w->kind == LK_COLL_ALLTOALL;
-	return floor(bytes / ELEMENT / (parts ? w->group.ranks : 1));
+static double elements(const struct work *work, double bytes) {
+	bool parts = work->kind == LK_COLL_ALLGATHER || work->kind == LK_COLL_REDUCESCATTER || work->kind == LK_COLL_ALLTOALL;
+	return floor(bytes / ELEMENT / (parts ? work->group.ranks : 1));
 }
 
-static void predict(const struct work *w, lk_collective_row *row) {
+static void predict(const struct work *work, lk_collective_row *row) {
 	lk_coll_cost cost = {0};
-	if (w->request->library == LK_LIBRARY_NCCL) {
-		cost = lk_collective_cost(w->kind, &w->group, row->bytes);
+	if (work->request->library == LK_LIBRARY_NCCL) {
+		cost = lk_collective_cost(work->kind, &work->group, row->bytes);
 		row->algo = lk_algo_name(cost.algo), row->proto = lk_proto_name(cost.proto);
 		row->channels = cost.channels, row->limit = lk_coll_limit_name(cost.limit);
 	} else {
-		lk_host_library library = w->request->library == LK_LIBRARY_MPI ? LK_HOST_MPI : LK_HOST_GLOO;
-		lk_host_cost host = lk_host_collective(library, w->kind, &w->group, row->bytes);
+		lk_host_library library = work->request->library == LK_LIBRARY_MPI ? LK_HOST_MPI : LK_HOST_GLOO;
+		lk_host_cost host = lk_host_collective(library, work->kind, &work->group, row->bytes);
 		cost.seconds = host.seconds;
 		row->algo = host.algorithm, row->proto = "";
 		row->limit = lk_coll_limit_name(host.latency_bound   ? LK_LIMIT_LATENCY
-										: w->group.nodes > 1 ? LK_LIMIT_NICS
+										: work->group.nodes > 1 ? LK_LIMIT_NICS
 															 : LK_LIMIT_LINKS);
 	}
 	row->us = cost.seconds * 1e6;
-	row->count = elements(w, row->bytes);
+	row->count = elements(work, row->bytes);
 	row->algbw = row->us > 0 ? row->bytes / row->us / 1e3 : 0;
-	row->busbw = row->algbw * lk_coll_busbw_factor(w->kind, w->group.ranks);
+	row->busbw = row->algbw * lk_coll_busbw_factor(work->kind, work->group.ranks);
 	row->ratio = row->us > 0 ? row->measured_us / row->us : NAN;
 }
 
-static lk_status fill(struct work *w, lk_error *err) {
-	lk_collective *out = &w->result;
+static lk_status fill(struct work *work, lk_error *err) {
+	lk_collective *out = &work->result;
 	double busbw = 0, off = 0;
-	for (size_t i = 0; i < w->rows.count; i++) {
-		lk_collective_row *row = &w->rows.at[i];
-		predict(w, row);
+	for (size_t i = 0; i < work->rows.count; i++) {
+		lk_collective_row *row = &work->rows.at[i];
+		predict(work, row);
 		busbw += row->busbw;
 		off += fabs(log(row->ratio));
 	}
-	out->mean_busbw = w->rows.count ? busbw / (double)w->rows.count : 0;
-	out->error = w->rows.count ? expm1(off / (double)w->rows.count) : NAN;
-	if (w->runs.count)
-		LK_TRY(lk_collective_flag(&w->arena, w->rows.at, (int)w->rows.count, w->notes, &w->note_count, err));
-	out->rows = w->rows.at, out->row_count = (int)w->rows.count;
-	out->notes = w->notes, out->note_count = w->note_count;
+	out->mean_busbw = work->rows.count ? busbw / (double)work->rows.count : 0;
+	out->error = work->rows.count ? expm1(off / (double)work->rows.count) : NAN;
+	if (work->runs.count)
+		LK_TRY(lk_collective_flag(&work->arena, work->rows.at, (int)work->rows.count, work->notes, &work->note_count, err));
+	out->rows = work->rows.at, out->row_count = (int)work->rows.count;
+	out->notes = work->notes, out->note_count = work->note_count;
 	return LK_OK;
 }
 
-static lk_status find_kind(struct work *w, lk_error *err) {
-	const lk_nccl_run *run = log_of(w);
-	if (w->request->op > 0)
-		w->kind = (lk_coll_kind)(w->request->op - 1);
+static lk_status find_kind(struct work *work, lk_error *err) {
+	const lk_nccl_run *run = log_of(work);
+	if (work->request->op > 0)
+		work->kind = (lk_coll_kind)(work->request->op - 1);
 	else if (!run)
-		w->kind = LK_COLL_ALLREDUCE;
+		work->kind = LK_COLL_ALLREDUCE;
 	else if (run->kind_known)
-		w->kind = run->kind;
+		work->kind = run->kind;
 	else {
 		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say which collective it is");
 		return lk_hint(err, "give --op, as in --op all_reduce");
@@ -276,32 +276,32 @@ static lk_status find_kind(struct work *w, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status answer(struct work *w, lk_error *err) {
-	LK_TRY(read_log(w, err));
-	LK_TRY(find_kind(w, err));
-	LK_TRY(find_cluster(w, err));
-	LK_TRY(find_fabric(w, err));
-	find_group(w);
-	LK_TRY(w->runs.count ? rows_of_log(w, err) : rows_of_request(w, err));
-	lk_collective *out = &w->result;
-	out->op = lk_coll_name(w->kind);
-	out->library = library_names[w->request->library];
-	out->log = w->request->log;
-	out->cluster = w->cluster.text;
-	out->gpus = w->group.ranks, out->nodes = w->group.nodes;
-	return fill(w, err);
+static lk_status answer(struct work *work, lk_error *err) {
+	LK_TRY(read_log(work, err));
+	LK_TRY(find_kind(work, err));
+	LK_TRY(find_cluster(work, err));
+	LK_TRY(find_fabric(work, err));
+	find_group(work);
+	LK_TRY(work->runs.count ? rows_of_log(work, err) : rows_of_request(work, err));
+	lk_collective *out = &work->result;
+	out->op = lk_coll_name(work->kind);
+	out->library = library_names[work->request->library];
+	out->log = work->request->log;
+	out->cluster = work->cluster.text;
+	out->gpus = work->group.ranks, out->nodes = work->group.nodes;
+	return fill(work, err);
 }
 
 lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out, lk_error *err) {
 	*out = NULL;
-	struct work *w = calloc(1, sizeof *w);
-	if (!w) return lk_oom(err);
-	w->result.memory_owner = w;
-	w->request = request;
-	lk_status status = answer(w, err);
+	struct work *work = calloc(1, sizeof *work);
+	if (!work) return lk_oom(err);
+	work->result.memory_owner = work;
+	work->request = request;
+	lk_status status = answer(work, err);
 	if (status == LK_OK)
-		*out = &w->result;
+		*out = &work->result;
 	else
-		lk_collective_free(&w->result);
+		lk_collective_free(&work->result);
 	return status;
 }

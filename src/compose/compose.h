@@ -115,23 +115,23 @@ typedef struct lk_composer {
 /* ---- compose_ranks.c ---- */
 
 /* Sets stand_in of every rank, or says which rank nobody can stand in for. */
-lk_status lk_compose_stand_in(lk_composer *c);
+lk_status lk_compose_stand_in(lk_composer *composer);
 /* Group `group` of a recorded rank, as `rank` would have it. */
-lk_status lk_compose_member(lk_composer *c, uint32_t recorded, uint32_t group, int32_t rank, lk_job_member *out);
+lk_status lk_compose_member(lk_composer *composer, uint32_t recorded, uint32_t group, int32_t rank, lk_job_member *out);
 /* The rank of the world that rank `peer` of the stand-in's communicator is for `rank`; -1: none. */
-int32_t lk_compose_peer(const lk_composer *c, uint32_t recorded, uint32_t group, const lk_job_member *member, int32_t peer);
+int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t group, const lk_job_member *member, int32_t peer);
 
 /* ---- compose_time.c ---- */
 
 /* `behind`: another one is just over. */
-double lk_compose_collective_s(const lk_composer *c, const lk_posed_item *item, const int32_t *ranks, int32_t size,
+double lk_compose_collective_s(const lk_composer *composer, const lk_posed_item *item, const int32_t *ranks, int32_t size,
                                bool behind);
-double lk_compose_message_s(const lk_composer *c, int32_t from, int32_t to, double bytes);
+double lk_compose_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes);
 /* The same of NCCL. */
-double lk_compose_nccl_s(const lk_composer *c, const lk_posed_item *item, const int32_t *ranks, int32_t size);
-double lk_compose_nccl_message_s(const lk_composer *c, int32_t from, int32_t to, double bytes);
+double lk_compose_nccl_s(const lk_composer *composer, const lk_posed_item *item, const int32_t *ranks, int32_t size);
+double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes);
 /* What own work takes longer, of ranks that share a machine: at least and at most. */
-void lk_compose_contention(lk_composer *c, double *low, double *high, const char **why);
+void lk_compose_contention(lk_composer *composer, double *low, double *high, const char **why);
 
 /* ---- compose_graph.c ---- */
 
@@ -140,7 +140,7 @@ typedef struct lk_compose_slower {
 	double own, device;
 } lk_compose_slower;
 
-lk_status lk_compose_graph(lk_composer *c, int progress, lk_compose_slower slower, lk_graph **out);
+lk_status lk_compose_graph(lk_composer *composer, int progress, lk_compose_slower slower, lk_graph **out);
 
 /* ---- compose_build: the step graph of a composed job while it is written: what compose_graph.c (hosts and MPI) and
  * compose_device.c (devices and NCCL) share. */
@@ -192,20 +192,20 @@ typedef struct lk_compose_builder {
 int64_t lk_compose_ps(double seconds);
 unsigned lk_compose_op_kind(unsigned what);
 /* Index of the communicator that is this one of the stand-in's groups for the rank. */
-lk_status lk_compose_comm(lk_compose_builder *b, uint32_t group, uint32_t *out);
+lk_status lk_compose_comm(lk_compose_builder *builder, uint32_t group, uint32_t *out);
 /* The team of its collectives; of the messages from one rank to another. */
-lk_status lk_compose_team(lk_compose_builder *b, uint32_t comm, uint32_t *out);
-lk_status lk_compose_channel_team(lk_compose_builder *b, uint32_t comm, int32_t from, int32_t to, int32_t tag, uint32_t *team);
-uint32_t lk_compose_add_comm(lk_compose_builder *b, const lk_posed_item *item, unsigned kind, uint8_t stream, uint32_t join,
+lk_status lk_compose_team(lk_compose_builder *builder, uint32_t comm, uint32_t *out);
+lk_status lk_compose_channel_team(lk_compose_builder *builder, uint32_t comm, int32_t from, int32_t to, int32_t tag, uint32_t *team);
+uint32_t lk_compose_add_comm(lk_compose_builder *builder, const lk_posed_item *item, unsigned kind, uint8_t stream, uint32_t join,
                              uint32_t team, double seconds);
 
 /* ---- compose_device.c ---- */
 
 /* Finds the graph's streams for those of the device of the rank's stand-in. */
-lk_status lk_compose_device_begin(lk_compose_builder *b, const lk_posed_step *step);
+lk_status lk_compose_device_begin(lk_compose_builder *builder, const lk_posed_step *step);
 /* A call of the device's runtime, or of NCCL; own work before it is there already. */
-lk_status lk_compose_device_item(lk_compose_builder *b, const lk_posed_step *step, uint32_t i);
-lk_status lk_compose_device_name_streams(lk_compose_builder *b);
+lk_status lk_compose_device_item(lk_compose_builder *builder, const lk_posed_step *step, uint32_t i);
+lk_status lk_compose_device_name_streams(lk_compose_builder *builder);
 
 /* ---- emulated_device: what a process that posed as a rank asked of its device: which calls are steps of its work, how long that
  * took on its streams, which event is waited for. */

@@ -33,56 +33,56 @@ static bool puts_work(const lk_posed_item *item) {
 	return item->device <= 1 + LK_DEVICE_SET || item->device == 1 + LK_DEVICE_STREAM_WAITS;
 }
 
-static int place_of(const lk_compose_device *d, uint32_t number) {
-	for (int i = 0; i < d->count; i++)
-		if (d->at[i].number == number) return i;
+static int place_of(const lk_compose_device *device, uint32_t number) {
+	for (int i = 0; i < device->count; i++)
+		if (device->at[i].number == number) return i;
 	return -1;
 }
 
-static lk_status too_many(const builder *b) {
-	return lk_fail(b->err, LK_ERR_INPUT, b->c->recorded.at[b->q]->path,
+static lk_status too_many(const builder *compose_builder) {
+	return lk_fail(compose_builder->err, LK_ERR_INPUT, compose_builder->c->recorded.at[compose_builder->q]->path,
 	               "uses more streams of its device in a step than can be composed");
 }
 
-static lk_status list_streams(builder *b, const lk_posed_step *step) {
-	lk_compose_device *d = &b->device;
-	d->count = 0;
+static lk_status list_streams(builder *compose_builder, const lk_posed_step *step) {
+	lk_compose_device *device = &compose_builder->device;
+	device->count = 0;
 	for (uint32_t i = 0; i < step->items.count; i++) {
 		const lk_posed_item *item = &step->items.at[i];
 		if (!puts_work(item)) continue;
-		int at = place_of(d, item->stream);
-		if (at < 0 && d->count == LK_STREAMS) return too_many(b);
-		if (at < 0) at = d->count++, d->at[at].number = item->stream, d->at[at].lanes = 0;
-		d->at[at].tail = LK_NONE;
-		if (!item->device && item->members > 1) d->at[at].lanes = 1;
+		int at = place_of(device, item->stream);
+		if (at < 0 && device->count == LK_STREAMS) return too_many(compose_builder);
+		if (at < 0) at = device->count++, device->at[at].number = item->stream, device->at[at].lanes = 0;
+		device->at[at].tail = LK_NONE;
+		if (!item->device && item->members > 1) device->at[at].lanes = 1;
 	}
 	return LK_OK;
 }
 
-lk_status lk_compose_device_begin(builder *b, const lk_posed_step *step) {
-	lk_compose_device *d = &b->device;
+lk_status lk_compose_device_begin(builder *compose_builder, const lk_posed_step *step) {
+	lk_compose_device *device = &compose_builder->device;
 	int next = LK_STREAMS;
-	LK_TRY(list_streams(b, step));
-	for (int i = 0; i < d->count; i++) {
-		next -= d->at[i].lanes ? 1 + LANES : 1;
-		if (next < LK_COMPOSED_FLIGHTS + LK_COMPOSED_FEWEST_FLIGHTS) return too_many(b);
-		d->at[i].stream = (uint8_t)next;
-		if (d->at[i].lanes) d->at[i].lanes = (uint8_t)(next + 1);
+	LK_TRY(list_streams(compose_builder, step));
+	for (int i = 0; i < device->count; i++) {
+		next -= device->at[i].lanes ? 1 + LANES : 1;
+		if (next < LK_COMPOSED_FLIGHTS + LK_COMPOSED_FEWEST_FLIGHTS) return too_many(compose_builder);
+		device->at[i].stream = (uint8_t)next;
+		if (device->at[i].lanes) device->at[i].lanes = (uint8_t)(next + 1);
 	}
-	d->first = (uint8_t)next;
+	device->first = (uint8_t)next;
 	return LK_OK;
 }
 
-lk_status lk_compose_device_name_streams(builder *b) {
+lk_status lk_compose_device_name_streams(builder *compose_builder) {
 	static const char *const lanes[LANES] = {"sent", "received", "collectives"};
-	const lk_compose_device *d = &b->device;
+	const lk_compose_device *device = &compose_builder->device;
 	char name[48];
-	for (int i = 0; i < d->count; i++) {
-		snprintf(name, sizeof name, "stream %u", d->at[i].number);
-		LK_TRY(lk_graph_name_stream(b->graph, (uint32_t)b->rank, d->at[i].stream, name, false, b->err));
-		for (unsigned k = 0; k < LANES && d->at[i].lanes; k++) {
-			snprintf(name, sizeof name, "stream %u, %s", d->at[i].number, lanes[k]);
-			LK_TRY(lk_graph_name_stream(b->graph, (uint32_t)b->rank, d->at[i].lanes + k, name, false, b->err));
+	for (int i = 0; i < device->count; i++) {
+		snprintf(name, sizeof name, "stream %u", device->at[i].number);
+		LK_TRY(lk_graph_name_stream(compose_builder->graph, (uint32_t)compose_builder->rank, device->at[i].stream, name, false, compose_builder->err));
+		for (unsigned k = 0; k < LANES && device->at[i].lanes; k++) {
+			snprintf(name, sizeof name, "stream %u, %s", device->at[i].number, lanes[k]);
+			LK_TRY(lk_graph_name_stream(compose_builder->graph, (uint32_t)compose_builder->rank, device->at[i].lanes + k, name, false, compose_builder->err));
 		}
 	}
 	return LK_OK;
@@ -90,102 +90,102 @@ lk_status lk_compose_device_name_streams(builder *b) {
 
 /* ---- kernels, copies, waits ---- */
 
-static const char *name_of(const builder *b, const lk_posed_item *item) {
+static const char *name_of(const builder *compose_builder, const lk_posed_item *item) {
 	static const char *const copies[] = {"copy on the host", "copy to the device", "copy from the device", "copy on the device"};
 	if (item->device == 1 + LK_DEVICE_COPY) return item->direction < 4 ? copies[item->direction] : "copy";
 	if (item->device == 1 + LK_DEVICE_SET) return "fill";
-	return item->name ? lk_intern_text(b->c->texts, item->name) : "kernels";
+	return item->name ? lk_intern_text(compose_builder->c->texts, item->name) : "kernels";
 }
 
 /* An operation of no length; its place in the block. */
-static uint32_t wait_on(builder *b, uint8_t stream, uint32_t join, const uint32_t *deps, uint32_t count) {
-	return lk_graph_add(b->graph, &(lk_op){.kind = LK_OP_WAIT, .stream = stream, .name = "wait", .phase = LK_PHASE_OTHER, .join = join,
+static uint32_t wait_on(builder *compose_builder, uint8_t stream, uint32_t join, const uint32_t *deps, uint32_t count) {
+	return lk_graph_add(compose_builder->graph, &(lk_op){.kind = LK_OP_WAIT, .stream = stream, .name = "wait", .phase = LK_PHASE_OTHER, .join = join,
 	                                .deps = deps, .dep_count = count});
 }
 
-static void add_work(builder *b, const lk_posed_item *item, int at) {
+static void add_work(builder *compose_builder, const lk_posed_item *item, int at) {
 	unsigned kind = item->device == 1 + LK_DEVICE_KERNEL ? LK_OP_ELEMENTWISE : LK_OP_COPY;
 	double ns = isnan(item->work_ns) ? 0 : item->work_ns;
-	uint32_t op = lk_graph_add(b->graph, &(lk_op){.kind = (uint8_t)kind, .stream = b->device.at[at].stream,
-	                                              .join = LK_JOIN(LK_COMPOSED_OWN), .name = name_of(b, item),
-	                                              .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(ns * 1e-9 * b->slower.device)});
-	b->device.at[at].tail = op;
-	if (item->waits) wait_on(b, LK_COMPOSED_OWN, 0, &op, 1);
+	uint32_t op = lk_graph_add(compose_builder->graph, &(lk_op){.kind = (uint8_t)kind, .stream = compose_builder->device.at[at].stream,
+	                                              .join = LK_JOIN(LK_COMPOSED_OWN), .name = name_of(compose_builder, item),
+	                                              .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(ns * 1e-9 * compose_builder->slower.device)});
+	compose_builder->device.at[at].tail = op;
+	if (item->waits) wait_on(compose_builder, LK_COMPOSED_OWN, 0, &op, 1);
 }
 
-static uint32_t join_of(const builder *b, uint32_t number) {
-	int at = place_of(&b->device, number);
-	return at < 0 ? 0 : LK_JOIN(b->device.at[at].stream);
+static uint32_t join_of(const builder *compose_builder, uint32_t number) {
+	int at = place_of(&compose_builder->device, number);
+	return at < 0 ? 0 : LK_JOIN(compose_builder->device.at[at].stream);
 }
 
 /* A stream, or the host, waits for an event; LK_NONE: there is nothing to wait for. */
-static uint32_t wait_event(builder *b, const lk_posed_item *item, uint8_t stream) {
-	uint32_t event = item->begun == LK_NONE ? LK_NONE : b->device.event[item->begun];
+static uint32_t wait_event(builder *compose_builder, const lk_posed_item *item, uint8_t stream) {
+	uint32_t event = item->begun == LK_NONE ? LK_NONE : compose_builder->device.event[item->begun];
 	uint32_t join = stream == LK_COMPOSED_OWN ? 0 : LK_JOIN(LK_COMPOSED_OWN);
-	if (event != LK_NONE) return wait_on(b, stream, join, &event, 1);
-	uint32_t all = join_of(b, item->on) & ~LK_JOIN(stream);
-	return all ? wait_on(b, stream, join | all, NULL, 0) : LK_NONE;
+	if (event != LK_NONE) return wait_on(compose_builder, stream, join, &event, 1);
+	uint32_t all = join_of(compose_builder, item->on) & ~LK_JOIN(stream);
+	return all ? wait_on(compose_builder, stream, join | all, NULL, 0) : LK_NONE;
 }
 
-static void wait_all(builder *b) {
+static void wait_all(builder *compose_builder) {
 	uint32_t join = 0;
-	for (int i = 0; i < b->device.count; i++) join |= LK_JOIN(b->device.at[i].stream);
-	if (join) wait_on(b, LK_COMPOSED_OWN, join, NULL, 0);
+	for (int i = 0; i < compose_builder->device.count; i++) join |= LK_JOIN(compose_builder->device.at[i].stream);
+	if (join) wait_on(compose_builder, LK_COMPOSED_OWN, join, NULL, 0);
 }
 
-static void add_call(builder *b, const lk_posed_item *item, uint32_t i) {
-	int at = place_of(&b->device, item->stream);
+static void add_call(builder *compose_builder, const lk_posed_item *item, uint32_t i) {
+	int at = place_of(&compose_builder->device, item->stream);
 	uint32_t waits;
 	switch (item->device - 1) {
-	case LK_DEVICE_RECORD: b->device.event[i] = at < 0 ? LK_NONE : b->device.at[at].tail; break;
+	case LK_DEVICE_RECORD: compose_builder->device.event[i] = at < 0 ? LK_NONE : compose_builder->device.at[at].tail; break;
 	case LK_DEVICE_STREAM_WAITS:
-		waits = wait_event(b, item, b->device.at[at].stream);
-		if (waits != LK_NONE) b->device.at[at].tail = waits;
+		waits = wait_event(compose_builder, item, compose_builder->device.at[at].stream);
+		if (waits != LK_NONE) compose_builder->device.at[at].tail = waits;
 		break;
 	case LK_DEVICE_WAIT_STREAM:
-		if (at >= 0) wait_on(b, LK_COMPOSED_OWN, LK_JOIN(b->device.at[at].stream), NULL, 0);
+		if (at >= 0) wait_on(compose_builder, LK_COMPOSED_OWN, LK_JOIN(compose_builder->device.at[at].stream), NULL, 0);
 		break;
-	case LK_DEVICE_WAIT_EVENT: wait_event(b, item, LK_COMPOSED_OWN); break;
-	case LK_DEVICE_WAIT_ALL: wait_all(b); break;
-	default: add_work(b, item, at); break;
+	case LK_DEVICE_WAIT_EVENT: wait_event(compose_builder, item, LK_COMPOSED_OWN); break;
+	case LK_DEVICE_WAIT_ALL: wait_all(compose_builder); break;
+	default: add_work(compose_builder, item, at); break;
 	}
 }
 
 /* ---- NCCL ---- */
 
 /* What an item is for this rank; false: nothing, of a communicator of one, or to itself. */
-static lk_status resolve(builder *b, const lk_posed_item *item, struct together *out, bool *something) {
-	const lk_job_member *m = &b->member[item->group];
+static lk_status resolve(builder *compose_builder, const lk_posed_item *item, struct together *out, bool *something) {
+	const lk_job_member *member = &compose_builder->member[item->group];
 	bool sends = item->what == LK_WHAT_SEND;
 	uint32_t comm;
 	*something = false;
-	if (m->size < 2) return LK_OK;
-	LK_TRY(lk_compose_comm(b, item->group, &comm));
+	if (member->size < 2) return LK_OK;
+	LK_TRY(lk_compose_comm(compose_builder, item->group, &comm));
 	if (!sends && item->what != LK_WHAT_RECV) {
 		out->kind = lk_compose_op_kind(item->what), out->lane = LANE_COLLECTIVES;
-		out->seconds = lk_compose_nccl_s(b->c, item, m->ranks, m->size);
+		out->seconds = lk_compose_nccl_s(compose_builder->c, item, member->ranks, member->size);
 		out->key[0] = comm;
-		return *something = true, lk_compose_team(b, comm, &out->team);
+		return *something = true, lk_compose_team(compose_builder, comm, &out->team);
 	}
-	int32_t other = lk_compose_peer(b->c, b->q, item->group, m, item->peer);
-	int32_t from = sends ? b->rank : other, to = sends ? other : b->rank;
-	if (other < 0 || other == b->rank) return LK_OK;
+	int32_t other = lk_compose_peer(compose_builder->c, compose_builder->q, item->group, member, item->peer);
+	int32_t from = sends ? compose_builder->rank : other, to = sends ? other : compose_builder->rank;
+	if (other < 0 || other == compose_builder->rank) return LK_OK;
 	out->kind = sends ? LK_OP_SEND : LK_OP_RECV, out->lane = sends ? LANE_SENDS : LANE_RECEIVES;
-	out->seconds = lk_compose_nccl_message_s(b->c, from, to, (double)item->bytes);
-	out->key[0] = comm, out->key[1] = (uint64_t)((to - from + b->c->world) % b->c->world), out->key[2] = (uint64_t)from;
+	out->seconds = lk_compose_nccl_message_s(compose_builder->c, from, to, (double)item->bytes);
+	out->key[0] = comm, out->key[1] = (uint64_t)((to - from + compose_builder->c->world) % compose_builder->c->world), out->key[2] = (uint64_t)from;
 	*something = true;
-	return lk_compose_channel_team(b, comm, from, to, 0, &out->team);
+	return lk_compose_channel_team(compose_builder, comm, from, to, 0, &out->team);
 }
 
-static uint32_t add_nccl(builder *b, const lk_posed_step *step, const struct together *t, uint8_t stream, uint32_t join) {
-	return lk_compose_add_comm(b, &step->items.at[t->item], t->kind, stream, join | LK_JOIN(LK_COMPOSED_OWN), t->team, t->seconds);
+static uint32_t add_nccl(builder *compose_builder, const lk_posed_step *step, const struct together *together, uint8_t stream, uint32_t join) {
+	return lk_compose_add_comm(compose_builder, &step->items.at[together->item], together->kind, stream, join | LK_JOIN(LK_COMPOSED_OWN), together->team, together->seconds);
 }
 
-static lk_status add_alone(builder *b, const lk_posed_step *step, uint32_t i, int at) {
+static lk_status add_alone(builder *compose_builder, const lk_posed_step *step, uint32_t i, int at) {
 	struct together t = {.item = i};
 	bool something;
-	LK_TRY(resolve(b, &step->items.at[i], &t, &something));
-	if (something) b->device.at[at].tail = add_nccl(b, step, &t, b->device.at[at].stream, 0);
+	LK_TRY(resolve(compose_builder, &step->items.at[i], &t, &something));
+	if (something) compose_builder->device.at[at].tail = add_nccl(compose_builder, step, &t, compose_builder->device.at[at].stream, 0);
 	return LK_OK;
 }
 
@@ -196,7 +196,7 @@ static int in_order(const void *a, const void *b) {
 	return x->item < y->item ? -1 : x->item > y->item;
 }
 
-static lk_status list_group(builder *b, const lk_posed_step *step, uint32_t last, struct together *out, uint32_t *count) {
+static lk_status list_group(builder *compose_builder, const lk_posed_step *step, uint32_t last, struct together *out, uint32_t *count) {
 	uint32_t members = step->items.at[last].members, seen = 0;
 	*count = 0;
 	for (uint32_t i = last + 1; i-- > 0 && seen < members;) {
@@ -205,7 +205,7 @@ static lk_status list_group(builder *b, const lk_posed_step *step, uint32_t last
 		if (item->device || item->part != LK_PART_ENQUEUE || item->last != last) continue;
 		seen++;
 		struct together t = {.item = i};
-		LK_TRY(resolve(b, item, &t, &something));
+		LK_TRY(resolve(compose_builder, item, &t, &something));
 		if (something) out[(*count)++] = t;
 	}
 	qsort(out, *count, sizeof *out, in_order);
@@ -213,24 +213,24 @@ static lk_status list_group(builder *b, const lk_posed_step *step, uint32_t last
 }
 
 /* Item `last` ends a group of calls. */
-static lk_status add_group(builder *b, const lk_posed_step *step, uint32_t last, int at) {
-	uint32_t members = step->items.at[last].members, count = 0, join = LK_JOIN(b->device.at[at].stream);
+static lk_status add_group(builder *compose_builder, const lk_posed_step *step, uint32_t last, int at) {
+	uint32_t members = step->items.at[last].members, count = 0, join = LK_JOIN(compose_builder->device.at[at].stream);
 	struct together *all = malloc(members * sizeof *all);
 	uint32_t *op = malloc(members * sizeof *op);
-	lk_status status = all && op ? list_group(b, step, last, all, &count) : lk_oom(b->err);
+	lk_status status = all && op ? list_group(compose_builder, step, last, all, &count) : lk_oom(compose_builder->err);
 	for (uint32_t i = 0; status == LK_OK && i < count; i++)
-		op[i] = add_nccl(b, step, &all[i], (uint8_t)(b->device.at[at].lanes + all[i].lane), join);
+		op[i] = add_nccl(compose_builder, step, &all[i], (uint8_t)(compose_builder->device.at[at].lanes + all[i].lane), join);
 	if (status == LK_OK && count)
-		b->device.at[at].tail = wait_on(b, b->device.at[at].stream, 0, op, count);
+		compose_builder->device.at[at].tail = wait_on(compose_builder, compose_builder->device.at[at].stream, 0, op, count);
 	free(all);
 	free(op);
 	return status;
 }
 
-lk_status lk_compose_device_item(builder *b, const lk_posed_step *step, uint32_t i) {
+lk_status lk_compose_device_item(builder *compose_builder, const lk_posed_step *step, uint32_t i) {
 	const lk_posed_item *item = &step->items.at[i];
-	if (item->device) return add_call(b, item, i), LK_OK;
-	int at = place_of(&b->device, item->stream);
-	if (item->members < 2) return add_alone(b, step, i, at);
-	return item->last == i ? add_group(b, step, i, at) : LK_OK;
+	if (item->device) return add_call(compose_builder, item, i), LK_OK;
+	int at = place_of(&compose_builder->device, item->stream);
+	if (item->members < 2) return add_alone(compose_builder, step, i, at);
+	return item->last == i ? add_group(compose_builder, step, i, at) : LK_OK;
 }

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_work(const lk_record_entry *r) { return r->device.what <= LK_DEVICE_SET; }
+static bool is_work(const lk_record_entry *entry) { return entry->device.what <= LK_DEVICE_SET; }
 
-static bool awaits_event(const lk_record_entry *r) {
-	return r->device.what == LK_DEVICE_STREAM_WAITS || r->device.what == LK_DEVICE_WAIT_EVENT;
+static bool awaits_event(const lk_record_entry *entry) {
+	return entry->device.what == LK_DEVICE_STREAM_WAITS || entry->device.what == LK_DEVICE_WAIT_EVENT;
 }
 
 /* ---- by serial ---- */
@@ -20,29 +20,29 @@ static int by_serial(const void *a, const void *b) {
 	return x->call < y->call ? -1 : x->call > y->call;
 }
 
-static const lk_posed_work *find(const lk_posed_device *d, uint64_t serial) {
-	size_t low = 0, high = d->at.count;
+static const lk_posed_work *find(const lk_posed_device *device, uint64_t serial) {
+	size_t low = 0, high = device->at.count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (d->at.at[middle].serial < serial) low = middle + 1;
+		if (device->at.at[middle].serial < serial) low = middle + 1;
 		else high = middle;
 	}
-	return serial && low < d->at.count && d->at.at[low].serial == serial ? &d->at.at[low] : NULL;
+	return serial && low < device->at.count && device->at.at[low].serial == serial ? &device->at.at[low] : NULL;
 }
 
 /* What one record says of its serial; false: nothing. */
 static bool part_of(const lk_recorded_run *run, uint32_t i, lk_posed_work *out) {
-	const lk_record_entry *r = &run->calls.at[i].record;
-	if (run->calls.at[i].process || !r->device.serial) return false;
-	*out = (lk_posed_work){.serial = r->device.serial, .call = LK_NONE, .ns = NAN};
-	if (r->kind == LK_RECORD_DEVICE_WORK && is_work(r)) {
-		const lk_recorded_name *name = r->device.call ? lk_recorded_find(&run->names, 0, r->device.call) : NULL;
-		out->ns = (double)(r->end_ns - r->start_ns), out->name = name ? name->name : 0;
+	const lk_record_entry *entry = &run->calls.at[i].record;
+	if (run->calls.at[i].process || !entry->device.serial) return false;
+	*out = (lk_posed_work){.serial = entry->device.serial, .call = LK_NONE, .ns = NAN};
+	if (entry->kind == LK_RECORD_DEVICE_WORK && is_work(entry)) {
+		const lk_recorded_name *name = entry->device.call ? lk_recorded_find(&run->names, 0, entry->device.call) : NULL;
+		out->ns = (double)(entry->end_ns - entry->start_ns), out->name = name ? name->name : 0;
 		return true;
 	}
-	if (r->kind != LK_RECORD_DEVICE_CALL) return false;
-	if (is_work(r) || r->device.what == LK_DEVICE_RECORD) return out->call = i, true;
-	return out->waited = awaits_event(r);
+	if (entry->kind != LK_RECORD_DEVICE_CALL) return false;
+	if (is_work(entry) || entry->device.what == LK_DEVICE_RECORD) return out->call = i, true;
+	return out->waited = awaits_event(entry);
 }
 
 static void add(lk_posed_work *to, const lk_posed_work *part) {
@@ -72,11 +72,11 @@ lk_status lk_posed_device_read(const lk_recorded_run *run, lk_posed_device *out,
 
 /* ---- calls ---- */
 
-bool lk_posed_device_item(const lk_posed_device *d, const lk_recorded_run *run, uint32_t i) {
-	const lk_record_entry *r = &run->calls.at[i].record;
-	if (run->calls.at[i].process || r->kind != LK_RECORD_DEVICE_CALL) return false;
-	const lk_posed_work *work = find(d, r->device.serial);
-	switch (r->device.what) {
+bool lk_posed_device_item(const lk_posed_device *device, const lk_recorded_run *run, uint32_t i) {
+	const lk_record_entry *entry = &run->calls.at[i].record;
+	if (run->calls.at[i].process || entry->kind != LK_RECORD_DEVICE_CALL) return false;
+	const lk_posed_work *work = find(device, entry->device.serial);
+	switch (entry->device.what) {
 	case LK_DEVICE_KERNEL: case LK_DEVICE_COPY: case LK_DEVICE_SET: return work && work->call == i;
 	case LK_DEVICE_RECORD: return work && work->call == i && work->waited;
 	case LK_DEVICE_STREAM_WAITS: case LK_DEVICE_WAIT_EVENT: return work && work->call != LK_NONE;
@@ -86,31 +86,31 @@ bool lk_posed_device_item(const lk_posed_device *d, const lk_recorded_run *run, 
 }
 
 bool lk_posed_device_waits(const lk_recorded_run *run, uint32_t i) {
-	const lk_record_entry *r = &run->calls.at[i].record;
-	if (r->kind != LK_RECORD_DEVICE_CALL) return false;
-	if (r->device.what == LK_DEVICE_COPY) { /* cudaMemcpy, of all threads or of each */
-		const lk_recorded_name *name = lk_recorded_find(&run->names, 0, r->device.call);
+	const lk_record_entry *entry = &run->calls.at[i].record;
+	if (entry->kind != LK_RECORD_DEVICE_CALL) return false;
+	if (entry->device.what == LK_DEVICE_COPY) { /* cudaMemcpy, of all threads or of each */
+		const lk_recorded_name *name = lk_recorded_find(&run->names, 0, entry->device.call);
 		const char *text = name ? lk_intern_text(run->texts, name->name) : "";
 		return strcmp(text, "cudaMemcpy") == 0 || strcmp(text, "cudaMemcpy_ptds") == 0;
 	}
-	return r->device.what == LK_DEVICE_WAIT_STREAM || r->device.what == LK_DEVICE_WAIT_EVENT ||
-	       r->device.what == LK_DEVICE_WAIT_ALL;
+	return entry->device.what == LK_DEVICE_WAIT_STREAM || entry->device.what == LK_DEVICE_WAIT_EVENT ||
+	       entry->device.what == LK_DEVICE_WAIT_ALL;
 }
 
-uint32_t lk_posed_device_awaited(const lk_posed_device *d, const lk_recorded_run *run, uint32_t i) {
-	const lk_record_entry *r = &run->calls.at[i].record;
-	const lk_posed_work *work = r->kind == LK_RECORD_DEVICE_CALL && awaits_event(r) ? find(d, r->device.serial) : NULL;
+uint32_t lk_posed_device_awaited(const lk_posed_device *device, const lk_recorded_run *run, uint32_t i) {
+	const lk_record_entry *entry = &run->calls.at[i].record;
+	const lk_posed_work *work = entry->kind == LK_RECORD_DEVICE_CALL && awaits_event(entry) ? find(device, entry->device.serial) : NULL;
 	bool event = work && work->call < i && run->calls.at[work->call].record.device.what == LK_DEVICE_RECORD;
 	return event ? work->call : LK_NONE;
 }
 
-double lk_posed_device_work_ns(const lk_posed_device *d, const lk_record_entry *r) {
-	if (r->kind != LK_RECORD_DEVICE_CALL || !is_work(r)) return 0;
-	const lk_posed_work *work = find(d, r->device.serial);
+double lk_posed_device_work_ns(const lk_posed_device *device, const lk_record_entry *entry) {
+	if (entry->kind != LK_RECORD_DEVICE_CALL || !is_work(entry)) return 0;
+	const lk_posed_work *work = find(device, entry->device.serial);
 	return work ? work->ns : NAN;
 }
 
-uint32_t lk_posed_device_name(const lk_posed_device *d, const lk_record_entry *r) {
-	const lk_posed_work *work = is_work(r) ? find(d, r->device.serial) : NULL;
+uint32_t lk_posed_device_name(const lk_posed_device *device, const lk_record_entry *entry) {
+	const lk_posed_work *work = is_work(entry) ? find(device, entry->device.serial) : NULL;
 	return work ? work->name : 0;
 }

@@ -22,9 +22,9 @@ struct reader {
 	lk_error *err;
 };
 
-static lk_status bad(const struct reader *r, const char *what, const char *hint) {
-	lk_fail(r->err, LK_ERR_INPUT, r->run->path, "%s", what);
-	return hint ? lk_hint(r->err, "%s", hint) : LK_ERR_INPUT;
+static lk_status bad(const struct reader *reader, const char *what, const char *hint) {
+	lk_fail(reader->err, LK_ERR_INPUT, reader->run->path, "%s", what);
+	return hint ? lk_hint(reader->err, "%s", hint) : LK_ERR_INPUT;
 }
 
 /* ---- communicators ---- */
@@ -53,29 +53,29 @@ static bool same_ranks(const lk_posed_group *a, const lk_posed_group *b) {
 	return a->size == b->size && memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof *a->ranks) == 0;
 }
 
-static lk_status add_group(struct reader *r, const lk_recorded_name *name) {
-	lk_posed_step *out = r->out;
+static lk_status add_group(struct reader *reader, const lk_recorded_name *name) {
+	lk_posed_step *out = reader->out;
 	if (name->size < 1 || name->size > out->world || !lk_push(&out->groups))
-		return name->size < 1 || name->size > out->world ? bad(r, "has a communicator of an impossible size", NULL) : lk_oom(r->err);
-	lk_posed_group *g = lk_last(&out->groups);
-	*g = (lk_posed_group){.number = (uint32_t)name->key, .own = name->rank, .division = name->division, .size = name->size,
+		return name->size < 1 || name->size > out->world ? bad(reader, "has a communicator of an impossible size", NULL) : lk_oom(reader->err);
+	lk_posed_group *group = lk_last(&out->groups);
+	*group = (lk_posed_group){.number = (uint32_t)name->key, .own = name->rank, .division = name->division, .size = name->size,
 	                      .ranks = LK_ARRAY(&out->arena, int32_t, name->size)};
-	if (!g->ranks) return lk_oom(r->err);
+	if (!group->ranks) return lk_oom(reader->err);
 	/* NCCL's tell no division: each is one of its own */
-	if (!g->division) g->division = lk_hash64((uint64_t)(uint32_t)out->rank << 32 | g->number) | 1;
-	if (!read_ranks(lk_intern_text(r->run->texts, name->name), out->world, g->size, g->ranks))
-		return bad(r, "has a communicator whose ranks are not all told",
-		           g->number >= FIRST_OF_NCCL ? "record --splits says which ranks of the world are in a part" : NULL);
-	if (g->own >= g->size || (g->own >= 0 && g->ranks[g->own] != out->rank))
-		return bad(r, "has a communicator whose ranks do not fit its own", NULL);
-	for (size_t i = 0; g->own >= 0 && i + 1 < out->groups.count; i++)
-		g->again += out->groups.at[i].own >= 0 && same_ranks(&out->groups.at[i], g);
+	if (!group->division) group->division = lk_hash64((uint64_t)(uint32_t)out->rank << 32 | group->number) | 1;
+	if (!read_ranks(lk_intern_text(reader->run->texts, name->name), out->world, group->size, group->ranks))
+		return bad(reader, "has a communicator whose ranks are not all told",
+		           group->number >= FIRST_OF_NCCL ? "record --splits says which ranks of the world are in a part" : NULL);
+	if (group->own >= group->size || (group->own >= 0 && group->ranks[group->own] != out->rank))
+		return bad(reader, "has a communicator whose ranks do not fit its own", NULL);
+	for (size_t i = 0; group->own >= 0 && i + 1 < out->groups.count; i++)
+		group->again += out->groups.at[i].own >= 0 && same_ranks(&out->groups.at[i], group);
 	return LK_OK;
 }
 
-static lk_status add_groups(struct reader *r) {
-	for (size_t i = 0; i < r->run->groups.count; i++)
-		if (r->run->groups.at[i].key >> 32 == 0) LK_TRY(add_group(r, &r->run->groups.at[i]));
+static lk_status add_groups(struct reader *reader) {
+	for (size_t i = 0; i < reader->run->groups.count; i++)
+		if (reader->run->groups.at[i].key >> 32 == 0) LK_TRY(add_group(reader, &reader->run->groups.at[i]));
 	return LK_OK;
 }
 
@@ -120,56 +120,56 @@ static size_t first_from(const lk_recorded_run *run, int64_t ns) {
 
 /* Puts call `i` among those of the step. What it put on a stream begins when it was called: the time in it is own work
  * before what follows. */
-static lk_status add_call(struct reader *r, uint32_t i, double *files, int64_t *since) {
-	const lk_record_entry *record = &r->run->calls.at[i].record;
-	bool goes_on = record->kind == LK_RECORD_DEVICE_CALL && !lk_posed_device_waits(r->run, i);
+static lk_status add_call(struct reader *reader, uint32_t i, double *files, int64_t *since) {
+	const lk_record_entry *record = &reader->run->calls.at[i].record;
+	bool goes_on = record->kind == LK_RECORD_DEVICE_CALL && !lk_posed_device_waits(reader->run, i);
 	int64_t until = goes_on ? record->start_ns : record->end_ns;
-	if (!lk_push(&r->call) || !lk_push(&r->own) || !lk_push(&r->files) || !lk_push(&r->work)) return lk_oom(r->err);
-	r->item_of[i] = (uint32_t)r->call.count - 1;
-	*lk_last(&r->call) = i;
-	*lk_last(&r->own) = fmax(0, (double)(record->start_ns - *since) - *files);
-	*lk_last(&r->files) = *files;
-	*lk_last(&r->work) = lk_posed_device_work_ns(&r->device, record);
+	if (!lk_push(&reader->call) || !lk_push(&reader->own) || !lk_push(&reader->files) || !lk_push(&reader->work)) return lk_oom(reader->err);
+	reader->item_of[i] = (uint32_t)reader->call.count - 1;
+	*lk_last(&reader->call) = i;
+	*lk_last(&reader->own) = fmax(0, (double)(record->start_ns - *since) - *files);
+	*lk_last(&reader->files) = *files;
+	*lk_last(&reader->work) = lk_posed_device_work_ns(&reader->device, record);
 	*files = 0;
 	if (until > *since) *since = until;
 	return LK_OK;
 }
 
 /* The calls of step `s`, and the own work and files before each. What comes behind the last call is the next step's. */
-static lk_status walk(struct reader *r, size_t s) {
-	const lk_recorded_run *run = r->run;
-	int64_t from = r->steps.begin.at[s], to = r->steps.begin.at[s + 1], since = from;
+static lk_status walk(struct reader *reader, size_t s) {
+	const lk_recorded_run *run = reader->run;
+	int64_t from = reader->steps.begin.at[s], to = reader->steps.begin.at[s + 1], since = from;
 	double files = 0;
-	r->call.count = r->own.count = r->files.count = r->work.count = 0;
+	reader->call.count = reader->own.count = reader->files.count = reader->work.count = 0;
 	for (size_t i = first_from(run, from); i < run->calls.count && run->calls.at[i].record.start_ns < to; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
 		if (is_file(run, call)) files += file_ns(&call->record);
-		if (communicates(run, call) || lk_posed_device_item(&r->device, run, (uint32_t)i))
-			LK_TRY(add_call(r, (uint32_t)i, &files, &since));
+		if (communicates(run, call) || lk_posed_device_item(&reader->device, run, (uint32_t)i))
+			LK_TRY(add_call(reader, (uint32_t)i, &files, &since));
 	}
 	return LK_OK;
 }
 
 /* How many items before item `i` the call is that it waits for; 0 none of this step. */
-static uint64_t distance(const struct reader *r, size_t i) {
-	uint32_t call = r->call.at[i], of = r->run->calls.at[call].done;
-	if (r->run->calls.at[call].record.kind == LK_RECORD_DEVICE_CALL) of = lk_posed_device_awaited(&r->device, r->run, call);
-	bool here = of != LK_NONE && of >= r->call.at[0] && of < call && r->item_of[of] < i && r->call.at[r->item_of[of]] == of;
-	return here ? i - r->item_of[of] : 0;
+static uint64_t distance(const struct reader *reader, size_t i) {
+	uint32_t call = reader->call.at[i], of = reader->run->calls.at[call].done;
+	if (reader->run->calls.at[call].record.kind == LK_RECORD_DEVICE_CALL) of = lk_posed_device_awaited(&reader->device, reader->run, call);
+	bool here = of != LK_NONE && of >= reader->call.at[0] && of < call && reader->item_of[of] < i && reader->call.at[reader->item_of[of]] == of;
+	return here ? i - reader->item_of[of] : 0;
 }
 
-static uint64_t hash_of(const struct reader *r) {
-	uint64_t hash = r->call.count;
-	for (size_t i = 0; i < r->call.count; i++) {
-		const lk_record_entry *c = &r->run->calls.at[r->call.at[i]].record;
-		if (c->kind == LK_RECORD_DEVICE_CALL) {
-			hash = lk_hash64(hash ^ ((uint64_t)c->device.what << 40 | (uint64_t)c->device.direction << 32 | c->device.stream));
-			hash = lk_hash64(hash ^ distance(r, i));
+static uint64_t hash_of(const struct reader *reader) {
+	uint64_t hash = reader->call.count;
+	for (size_t i = 0; i < reader->call.count; i++) {
+		const lk_record_entry *entry = &reader->run->calls.at[reader->call.at[i]].record;
+		if (entry->kind == LK_RECORD_DEVICE_CALL) {
+			hash = lk_hash64(hash ^ ((uint64_t)entry->device.what << 40 | (uint64_t)entry->device.direction << 32 | entry->device.stream));
+			hash = lk_hash64(hash ^ distance(reader, i));
 			continue;
 		}
-		hash = lk_hash64(hash ^ ((uint64_t)c->comm.part << 56 | (uint64_t)c->comm.what << 48 | c->object));
-		if (c->comm.part == LK_PART_DONE) hash = lk_hash64(hash ^ distance(r, i));
-		else hash = lk_hash64(lk_hash64(hash ^ (uint64_t)c->bytes) ^ ((uint64_t)(uint32_t)c->comm.peer << 32 | (uint32_t)c->comm.tag));
+		hash = lk_hash64(hash ^ ((uint64_t)entry->comm.part << 56 | (uint64_t)entry->comm.what << 48 | entry->object));
+		if (entry->comm.part == LK_PART_DONE) hash = lk_hash64(hash ^ distance(reader, i));
+		else hash = lk_hash64(lk_hash64(hash ^ (uint64_t)entry->bytes) ^ ((uint64_t)(uint32_t)entry->comm.peer << 32 | (uint32_t)entry->comm.tag));
 	}
 	return hash;
 }
@@ -182,78 +182,78 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* The sequence that most steps have; 0 is that of none. */
-static lk_status find_usual(struct reader *r, uint64_t *hash, uint64_t *usual) {
-	size_t count = r->steps.begin.count - 1, most = 0, same = 0;
-	uint64_t *sorted = LK_ARRAY(&r->out->arena, uint64_t, count);
-	if (!sorted) return lk_oom(r->err);
+static lk_status find_usual(struct reader *reader, uint64_t *hash, uint64_t *usual) {
+	size_t count = reader->steps.begin.count - 1, most = 0, same = 0;
+	uint64_t *sorted = LK_ARRAY(&reader->out->arena, uint64_t, count);
+	if (!sorted) return lk_oom(reader->err);
 	for (size_t s = 0; s < count; s++) {
-		LK_TRY(walk(r, s));
-		sorted[s] = hash[s] = r->call.count ? hash_of(r) : 0;
+		LK_TRY(walk(reader, s));
+		sorted[s] = hash[s] = reader->call.count ? hash_of(reader) : 0;
 	}
 	qsort(sorted, count, sizeof *sorted, by_value);
 	for (size_t s = 0; s < count; s++) {
 		same = s && sorted[s] == sorted[s - 1] ? same + 1 : 1;
 		if (sorted[s] && same > most) most = same, *usual = sorted[s];
 	}
-	r->out->steps = (uint32_t)count, r->out->unlike = (uint32_t)(count - most);
-	if (most < FEWEST_STEPS) return bad(r, "no two of its steps communicate alike", "record more steps, or name a --step-marker");
+	reader->out->steps = (uint32_t)count, reader->out->unlike = (uint32_t)(count - most);
+	if (most < FEWEST_STEPS) return bad(reader, "no two of its steps communicate alike", "record more steps, or name a --step-marker");
 	return LK_OK;
 }
 
-static lk_status add_comm_item(struct reader *r, size_t i, lk_posed_item *item) {
-	const lk_record_entry *c = &r->run->calls.at[r->call.at[i]].record;
-	uint64_t back = distance(r, i);
-	bool done = c->comm.part == LK_PART_DONE, enqueued = c->comm.part == LK_PART_ENQUEUE;
-	const lk_recorded_name *name = lk_recorded_find(&r->run->names, 0, c->comm.call);
-	*item = (lk_posed_item){.part = c->comm.part, .what = c->comm.what, .element_bytes = c->comm.element_bytes,
-	                        .group = group_of(r->out, c->object), .name = name ? name->name : 0, .peer = c->comm.peer,
-	                        .from = (int32_t)c->comm.from, .tag = enqueued ? 0 : c->comm.tag, .bytes = c->bytes, .begun = LK_NONE};
-	if (enqueued && c->comm.tag > 0) item->stream = (uint32_t)c->comm.tag;
-	if (!done && item->group == LK_NONE) return bad(r, "communicates in a communicator that it does not describe", NULL);
+static lk_status add_comm_item(struct reader *reader, size_t i, lk_posed_item *item) {
+	const lk_record_entry *entry = &reader->run->calls.at[reader->call.at[i]].record;
+	uint64_t back = distance(reader, i);
+	bool done = entry->comm.part == LK_PART_DONE, enqueued = entry->comm.part == LK_PART_ENQUEUE;
+	const lk_recorded_name *name = lk_recorded_find(&reader->run->names, 0, entry->comm.call);
+	*item = (lk_posed_item){.part = entry->comm.part, .what = entry->comm.what, .element_bytes = entry->comm.element_bytes,
+	                        .group = group_of(reader->out, entry->object), .name = name ? name->name : 0, .peer = entry->comm.peer,
+	                        .from = (int32_t)entry->comm.from, .tag = enqueued ? 0 : entry->comm.tag, .bytes = entry->bytes, .begun = LK_NONE};
+	if (enqueued && entry->comm.tag > 0) item->stream = (uint32_t)entry->comm.tag;
+	if (!done && item->group == LK_NONE) return bad(reader, "communicates in a communicator that it does not describe", NULL);
 	if (done && back) item->begun = (uint32_t)(i - back);
 	return LK_OK;
 }
 
-static void add_device_item(struct reader *r, size_t i, lk_posed_item *item) {
-	uint32_t call = r->call.at[i], awaited = lk_posed_device_awaited(&r->device, r->run, call);
-	const lk_record_entry *c = &r->run->calls.at[call].record;
-	uint64_t back = distance(r, i);
-	*item = (lk_posed_item){.device = (uint8_t)(1 + c->device.what), .direction = c->device.direction, .stream = c->device.stream,
-	                        .name = lk_posed_device_name(&r->device, c), .group = LK_NONE, .bytes = c->bytes,
-	                        .waits = lk_posed_device_waits(r->run, call), .begun = back ? (uint32_t)(i - back) : LK_NONE};
-	if (awaited != LK_NONE) item->on = r->run->calls.at[awaited].record.device.stream;
+static void add_device_item(struct reader *reader, size_t i, lk_posed_item *item) {
+	uint32_t call = reader->call.at[i], awaited = lk_posed_device_awaited(&reader->device, reader->run, call);
+	const lk_record_entry *entry = &reader->run->calls.at[call].record;
+	uint64_t back = distance(reader, i);
+	*item = (lk_posed_item){.device = (uint8_t)(1 + entry->device.what), .direction = entry->device.direction, .stream = entry->device.stream,
+	                        .name = lk_posed_device_name(&reader->device, entry), .group = LK_NONE, .bytes = entry->bytes,
+	                        .waits = lk_posed_device_waits(reader->run, call), .begun = back ? (uint32_t)(i - back) : LK_NONE};
+	if (awaited != LK_NONE) item->on = reader->run->calls.at[awaited].record.device.stream;
 }
 
 /* Calls of a group reach their stream together. */
-static void join_groups(struct reader *r) {
-	for (size_t i = r->call.count; i-- > 0;) {
-		lk_posed_item *item = &r->out->items.at[i];
-		const lk_record_entry *c = &r->run->calls.at[r->call.at[i]].record;
+static void join_groups(struct reader *reader) {
+	for (size_t i = reader->call.count; i-- > 0;) {
+		lk_posed_item *item = &reader->out->items.at[i];
+		const lk_record_entry *entry = &reader->run->calls.at[reader->call.at[i]].record;
 		if (item->device || item->part != LK_PART_ENQUEUE || item->members) continue;
 		for (size_t k = i + 1; k-- > 0 && i - k < MOST_APART;) {
-			lk_posed_item *other = &r->out->items.at[k];
-			const lk_record_entry *o = &r->run->calls.at[r->call.at[k]].record;
+			lk_posed_item *other = &reader->out->items.at[k];
+			const lk_record_entry *record_entry = &reader->run->calls.at[reader->call.at[k]].record;
 			bool enqueued = !other->device && other->part == LK_PART_ENQUEUE;
-			if (k != i && enqueued && other->stream == item->stream && o->comm.request != c->comm.request) break;
-			if (k != i && (!enqueued || !c->comm.request || o->comm.request != c->comm.request)) continue;
+			if (k != i && enqueued && other->stream == item->stream && record_entry->comm.request != entry->comm.request) break;
+			if (k != i && (!enqueued || !entry->comm.request || record_entry->comm.request != entry->comm.request)) continue;
 			other->last = (uint32_t)i, other->members = 1;
 			if (k != i) item->members++;
 		}
 	}
-	for (size_t i = 0; i < r->call.count; i++) {
-		lk_posed_item *item = &r->out->items.at[i];
-		if (item->members) item->members = r->out->items.at[item->last].members;
+	for (size_t i = 0; i < reader->call.count; i++) {
+		lk_posed_item *item = &reader->out->items.at[i];
+		if (item->members) item->members = reader->out->items.at[item->last].members;
 	}
 }
 
-static lk_status add_items(struct reader *r) {
-	for (size_t i = 0; i < r->call.count; i++) {
-		if (!lk_push(&r->out->items)) return lk_oom(r->err);
-		bool device = r->run->calls.at[r->call.at[i]].record.kind == LK_RECORD_DEVICE_CALL;
-		if (device) add_device_item(r, i, lk_last(&r->out->items));
-		else LK_TRY(add_comm_item(r, i, lk_last(&r->out->items)));
+static lk_status add_items(struct reader *reader) {
+	for (size_t i = 0; i < reader->call.count; i++) {
+		if (!lk_push(&reader->out->items)) return lk_oom(reader->err);
+		bool device = reader->run->calls.at[reader->call.at[i]].record.kind == LK_RECORD_DEVICE_CALL;
+		if (device) add_device_item(reader, i, lk_last(&reader->out->items));
+		else LK_TRY(add_comm_item(reader, i, lk_last(&reader->out->items)));
 	}
-	join_groups(r);
+	join_groups(reader);
 	return LK_OK;
 }
 
@@ -265,15 +265,15 @@ struct times {
 	double *own, *files, *work, *whole, *device; /* the last two of whole steps */
 };
 
-static bool new_times(struct times *t, size_t items, size_t count) {
+static bool new_times(struct times *times, size_t items, size_t count) {
 	size_t room = items * count + 1;
-	*t = (struct times){count, calloc(room, sizeof(double)), calloc(room, sizeof(double)), calloc(room, sizeof(double)),
+	*times = (struct times){count, calloc(room, sizeof(double)), calloc(room, sizeof(double)), calloc(room, sizeof(double)),
 	             calloc(count + 1, sizeof(double)), calloc(count + 1, sizeof(double))};
-	return t->own && t->files && t->work && t->whole && t->device;
+	return times->own && times->files && times->work && times->whole && times->device;
 }
 
-static void free_times(struct times *t) {
-	free(t->own), free(t->files), free(t->work), free(t->whole), free(t->device);
+static void free_times(struct times *times) {
+	free(times->own), free(times->files), free(times->work), free(times->whole), free(times->device);
 }
 
 /* Of what was timed; NAN where nothing was. */
@@ -284,75 +284,75 @@ static double usual_work(double *work, size_t count) {
 	return known ? lk_median(work, known) : NAN;
 }
 
-static void take_item(lk_posed_step *out, size_t i, struct times *t) {
+static void take_item(lk_posed_step *out, size_t i, struct times *times) {
 	lk_posed_item *item = &out->items.at[i];
-	double *own = t->own + i * t->count;
-	item->own_ns = lk_median(own, t->count), item->files_ns = lk_median(t->files + i * t->count, t->count);
-	item->low_ns = lk_quantile(own, t->count, 0.1), item->high_ns = lk_quantile(own, t->count, 0.9);
-	item->work_ns = usual_work(t->work + i * t->count, t->count);
+	double *own = times->own + i * times->count;
+	item->own_ns = lk_median(own, times->count), item->files_ns = lk_median(times->files + i * times->count, times->count);
+	item->low_ns = lk_quantile(own, times->count, 0.1), item->high_ns = lk_quantile(own, times->count, 0.9);
+	item->work_ns = usual_work(times->work + i * times->count, times->count);
 	out->step_ns += item->own_ns + item->files_ns;
 	if (isnan(item->work_ns)) out->untimed++;
 	else out->device_ns += item->work_ns;
 }
 
 /* Work before item `i`, and on its stream, in every usual step. */
-static lk_status take_times(struct reader *r, const uint64_t *hash, uint64_t usual) {
-	size_t items = r->out->items.count, at = 0;
+static lk_status take_times(struct reader *reader, const uint64_t *hash, uint64_t usual) {
+	size_t items = reader->out->items.count, at = 0;
 	struct times t;
-	lk_status status = new_times(&t, items, r->out->steps - r->out->unlike) ? LK_OK : lk_oom(r->err);
-	for (size_t s = 0; status == LK_OK && s < r->out->steps; s++) {
+	lk_status status = new_times(&t, items, reader->out->steps - reader->out->unlike) ? LK_OK : lk_oom(reader->err);
+	for (size_t s = 0; status == LK_OK && s < reader->out->steps; s++) {
 		if (hash[s] != usual) continue;
-		status = walk(r, s);
+		status = walk(reader, s);
 		for (size_t i = 0; status == LK_OK && i < items; i++) {
 			size_t place = i * t.count + at;
-			t.own[place] = r->own.at[i], t.files[place] = r->files.at[i], t.work[place] = r->work.at[i];
-			t.whole[at] += r->own.at[i] + r->files.at[i];
-			t.device[at] += isnan(r->work.at[i]) ? 0 : r->work.at[i];
+			t.own[place] = reader->own.at[i], t.files[place] = reader->files.at[i], t.work[place] = reader->work.at[i];
+			t.whole[at] += reader->own.at[i] + reader->files.at[i];
+			t.device[at] += isnan(reader->work.at[i]) ? 0 : reader->work.at[i];
 		}
 		at++;
 	}
-	for (size_t i = 0; status == LK_OK && i < items; i++) take_item(r->out, i, &t);
+	for (size_t i = 0; status == LK_OK && i < items; i++) take_item(reader->out, i, &t);
 	if (status == LK_OK) {
-		r->out->low_ns = lk_quantile(t.whole, t.count, 0.1), r->out->high_ns = lk_quantile(t.whole, t.count, 0.9);
-		r->out->device_low_ns = lk_quantile(t.device, t.count, 0.1), r->out->device_high_ns = lk_quantile(t.device, t.count, 0.9);
+		reader->out->low_ns = lk_quantile(t.whole, t.count, 0.1), reader->out->high_ns = lk_quantile(t.whole, t.count, 0.9);
+		reader->out->device_low_ns = lk_quantile(t.device, t.count, 0.1), reader->out->device_high_ns = lk_quantile(t.device, t.count, 0.9);
 	}
 	free_times(&t);
 	return status;
 }
 
 /* Own work of all steps, whatever they communicate, beyond so many usual ones. */
-static lk_status take_rest(struct reader *r) {
+static lk_status take_rest(struct reader *reader) {
 	double all = 0;
-	for (size_t s = 0; s < r->out->steps; s++) {
-		LK_TRY(walk(r, s));
-		for (size_t i = 0; i < r->call.count; i++) all += r->own.at[i] + r->files.at[i];
+	for (size_t s = 0; s < reader->out->steps; s++) {
+		LK_TRY(walk(reader, s));
+		for (size_t i = 0; i < reader->call.count; i++) all += reader->own.at[i] + reader->files.at[i];
 	}
-	r->out->beside_ns = fmax(0, all / r->out->steps - r->out->step_ns);
+	reader->out->beside_ns = fmax(0, all / reader->out->steps - reader->out->step_ns);
 	return LK_OK;
 }
 
-static lk_status read_step(struct reader *r) {
+static lk_status read_step(struct reader *reader) {
 	uint64_t usual = 0;
-	LK_TRY(add_groups(r));
-	LK_TRY(lk_posed_device_read(r->run, &r->device, r->err));
-	LK_TRY(lk_recorded_find_steps(r->run, &r->steps, r->err));
-	if (!r->steps.begin.count)
-		return bad(r, "has no steps", "record more of them, or name what begins one with record --step-marker");
+	LK_TRY(add_groups(reader));
+	LK_TRY(lk_posed_device_read(reader->run, &reader->device, reader->err));
+	LK_TRY(lk_recorded_find_steps(reader->run, &reader->steps, reader->err));
+	if (!reader->steps.begin.count)
+		return bad(reader, "has no steps", "record more of them, or name what begins one with record --step-marker");
 	/* where the first one begins is not known, and it warms up */
-	if (r->steps.begin.count > FEWEST_STEPS + 1)
-		memmove(r->steps.begin.at, r->steps.begin.at + 1, --r->steps.begin.count * sizeof *r->steps.begin.at);
-	uint64_t *hash = LK_ARRAY(&r->out->arena, uint64_t, r->steps.begin.count);
-	r->item_of = LK_ARRAY(&r->out->arena, uint32_t, r->run->calls.count);
-	if (!hash || !r->item_of) return lk_oom(r->err);
-	LK_TRY(find_usual(r, hash, &usual));
-	for (size_t s = r->out->steps; s-- > 0;)
+	if (reader->steps.begin.count > FEWEST_STEPS + 1)
+		memmove(reader->steps.begin.at, reader->steps.begin.at + 1, --reader->steps.begin.count * sizeof *reader->steps.begin.at);
+	uint64_t *hash = LK_ARRAY(&reader->out->arena, uint64_t, reader->steps.begin.count);
+	reader->item_of = LK_ARRAY(&reader->out->arena, uint32_t, reader->run->calls.count);
+	if (!hash || !reader->item_of) return lk_oom(reader->err);
+	LK_TRY(find_usual(reader, hash, &usual));
+	for (size_t s = reader->out->steps; s-- > 0;)
 		if (hash[s] == usual) {
-			LK_TRY(walk(r, s));
+			LK_TRY(walk(reader, s));
 			break;
 		}
-	LK_TRY(add_items(r));
-	LK_TRY(take_times(r, hash, usual));
-	return take_rest(r);
+	LK_TRY(add_items(reader));
+	LK_TRY(take_times(reader, hash, usual));
+	return take_rest(reader);
 }
 
 lk_status lk_posed_step_of(const lk_recorded_run *run, lk_posed_step *out, lk_error *err) {

@@ -42,15 +42,15 @@ static double expert_kernels(unsigned dtype) {
 /* Host time to issue an operation: inside a CUDA graph next to nothing; torch.compile fuses the element-wise launches.
  */
 static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
-	const lk_constants *c = site->constants;
+	const lk_constants *constants = site->constants;
 	unsigned kind = graph->ops.kind[op];
 	if (kind == LK_OP_WAIT || kind == LK_OP_HOST || graph->traced) return 0;
 	bool experts = kind == LK_OP_GROUPED_GEMM || kind == LK_OP_PERMUTE;
 	bool eager = !site->cuda_graphs || (experts && site->experts_eager);
-	if (!eager) return c->graph_launch_s;
-	if (kind == LK_OP_GROUPED_GEMM) return c->launch_s + c->expert_launch_s * graph->ops.batch[op] * expert_kernels(graph->ops.dtype[op]);
+	if (!eager) return constants->graph_launch_s;
+	if (kind == LK_OP_GROUPED_GEMM) return constants->launch_s + constants->expert_launch_s * graph->ops.batch[op] * expert_kernels(graph->ops.dtype[op]);
 	bool fusible = kind == LK_OP_NORM || kind == LK_OP_ELEMENTWISE;
-	return site->compiled && fusible ? c->launch_s / 2 : c->launch_s;
+	return site->compiled && fusible ? constants->launch_s / 2 : constants->launch_s;
 }
 
 lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {

@@ -22,19 +22,19 @@ static bool same_chip(const lk_device *a, const lk_device *b) {
 	return a->arch == b->arch && a->sms == b->sms && a->l2_bytes == b->l2_bytes;
 }
 
-static double twin_seconds(const lk_eager_device *d, double batch, double m, double n, double k) {
+static double twin_seconds(const lk_eager_device *device, double batch, double m, double n, double k) {
 	const lk_gemm_shape shape = {LK_FP32, batch, m, n, k};
-	return lk_gemm_seconds(&d->twin_gemm, d->twin, &shape, NULL);
+	return lk_gemm_seconds(&device->twin_gemm, device->twin, &shape, NULL);
 }
 
 /* Products were timed from the host, so their times hold a launch; of a single one also that of the bias. */
 static void find_twin(lk_eager_device *out) {
 	for (int i = 0; i < lk_device_count(); i++) {
-		const lk_device *d = lk_device_at(i);
-		if (!same_chip(d, &out->device)) continue;
-		lk_gemm_model_of(d, LK_FP32, &out->twin_gemm);
+		const lk_device *device = lk_device_at(i);
+		if (!same_chip(device, &out->device)) continue;
+		lk_gemm_model_of(device, LK_FP32, &out->twin_gemm);
 		if (!out->twin_gemm.measured) continue;
-		out->twin = d;
+		out->twin = device;
 		for (int batched = 0; batched < 2; batched++) out->twin_launch[batched] = twin_seconds(out, 1 + batched, 32, 32, 32);
 		return;
 	}
@@ -58,45 +58,45 @@ void lk_eager_device_of(const lk_device *device, lk_eager_device *out) {
 	find_twin(out);
 }
 
-static double stream_seconds(const lk_eager_device *d, double bytes) {
+static double stream_seconds(const lk_eager_device *device, double bytes) {
 	/* inside L2 up to half as fast again: 0.48 to 0.50 in nearly all fits of flat fp32 kernels on P100 and V100 */
-	const lk_memory_model model = {.efficiency = d->memory / d->device.memory_rate, .start_s = start_s,
+	const lk_memory_model model = {.efficiency = device->memory / device->device.memory_rate, .start_s = start_s,
 	                               .cache_gain = 0.5, .cache_share = 1};
-	return lk_memory_seconds(&model, &d->device, &(lk_memory_work){.bytes = bytes});
+	return lk_memory_seconds(&model, &device->device, &(lk_memory_work){.bytes = bytes});
 }
 
 /* A load that misses L1 is answered after about 350 cycles: between the 200 of an L2 hit and the 400 to 500 of memory on
  * these devices (Jia et al., arXiv 1804.06826). An SM holds 64 warps. */
-static double scatter_seconds(const lk_eager_device *d, double warps, double loads, double bytes) {
+static double scatter_seconds(const lk_eager_device *device, double warps, double loads, double bytes) {
 	const double cycles = 350, resident = 64;
-	double waves = warps / (fmax(d->device.sms, 1) * resident);
-	double seconds = waves * loads * cycles / fmax(d->device.clock_hz, 1e8);
-	return fmax(seconds + start_s, stream_seconds(d, bytes));
+	double waves = warps / (fmax(device->device.sms, 1) * resident);
+	double seconds = waves * loads * cycles / fmax(device->device.clock_hz, 1e8);
+	return fmax(seconds + start_s, stream_seconds(device, bytes));
 }
 
-static double product_seconds(const lk_eager_device *d, const lk_ops *o, uint32_t op) {
-	const lk_gemm_shape shape = {LK_FP32, o->batch[op], o->m[op], o->n[op], o->k[op]};
-	double formula = lk_gemm_formula(&d->gemm, &d->device, &shape, o->bytes[op], NULL);
-	if (!d->twin) return formula;
-	double launch = d->twin_launch[shape.batch > 1], clock = lk_peak_flops(d->twin, LK_FP32) / lk_peak_flops(&d->device, LK_FP32);
-	double there = twin_seconds(d, shape.batch, shape.m, shape.n, shape.k) - launch;
+static double product_seconds(const lk_eager_device *device, const lk_ops *ops, uint32_t op) {
+	const lk_gemm_shape shape = {LK_FP32, ops->batch[op], ops->m[op], ops->n[op], ops->k[op]};
+	double formula = lk_gemm_formula(&device->gemm, &device->device, &shape, ops->bytes[op], NULL);
+	if (!device->twin) return formula;
+	double launch = device->twin_launch[shape.batch > 1], clock = lk_peak_flops(device->twin, LK_FP32) / lk_peak_flops(&device->device, LK_FP32);
+	double there = twin_seconds(device, shape.batch, shape.m, shape.n, shape.k) - launch;
 	return there > launch ? there * clock + start_s : formula; /* a small difference of two times says little */
 }
 
-static double kernel_seconds(const lk_eager_device *d, const lk_graph *graph, uint32_t op) {
-	const lk_ops *o = &graph->ops;
-	switch (o->kind[op]) {
-	case LK_OP_HOST: return o->m[op];
+static double kernel_seconds(const lk_eager_device *device, const lk_graph *graph, uint32_t op) {
+	const lk_ops *ops = &graph->ops;
+	switch (ops->kind[op]) {
+	case LK_OP_HOST: return ops->m[op];
 	case LK_OP_WAIT: return 0;
-	case LK_OP_COPY: return o->bytes[op] / d->pcie + start_s;
-	case LK_OP_GEMM: return product_seconds(d, o, op);
-	case LK_OP_PERMUTE: return scatter_seconds(d, o->m[op], o->k[op], o->bytes[op]);
+	case LK_OP_COPY: return ops->bytes[op] / device->pcie + start_s;
+	case LK_OP_GEMM: return product_seconds(device, ops, op);
+	case LK_OP_PERMUTE: return scatter_seconds(device, ops->m[op], ops->k[op], ops->bytes[op]);
 	case LK_OP_EMBEDDING: {
 		lk_lookup lookup = lk_lookup_of(graph, op);
-		if (o->k[op] > 0) return lk_lookup_seconds(&lookup, &d->device, d->memory, d->l2) + start_s;
-		return stream_seconds(d, o->bytes[op]);
+		if (ops->k[op] > 0) return lk_lookup_seconds(&lookup, &device->device, device->memory, device->l2) + start_s;
+		return stream_seconds(device, ops->bytes[op]);
 	}
-	default: return stream_seconds(d, o->bytes[op]);
+	default: return stream_seconds(device, ops->bytes[op]);
 	}
 }
 

@@ -38,84 +38,84 @@ struct lk_table_builder {
 	uint8_t *kind_of; /* [world] node group, at most 255 kinds matter */
 };
 
-static const lk_node *node_at(const struct lk_table_builder *t, uint32_t rank) {
-	return &t->cluster->node[t->kind_of[rank]];
+static const lk_node *node_at(const struct lk_table_builder *builder, uint32_t rank) {
+	return &builder->cluster->node[builder->kind_of[rank]];
 }
 
 /* Places of all ranks, node by node: cheaper than asking for each rank. */
-static void place_ranks(struct lk_table_builder *t, uint32_t world) {
+static void place_ranks(struct lk_table_builder *builder, uint32_t world) {
 	uint32_t rank = 0;
 	int32_t node = 0;
-	for (int g = 0; g < t->cluster->groups; g++)
-		for (int i = 0; i < t->cluster->nodes[g]; i++, node++)
-			for (int slot = 0; slot < t->cluster->node[g].gpus && rank < world; slot++, rank++) {
-				t->node_of[rank] = node;
-				t->kind_of[rank] = (uint8_t)g;
+	for (int g = 0; g < builder->cluster->groups; g++)
+		for (int i = 0; i < builder->cluster->nodes[g]; i++, node++)
+			for (int slot = 0; slot < builder->cluster->node[g].gpus && rank < world; slot++, rank++) {
+				builder->node_of[rank] = node;
+				builder->kind_of[rank] = (uint8_t)g;
 			}
-	for (; rank < world; rank++) t->node_of[rank] = node, t->kind_of[rank] = 0;
+	for (; rank < world; rank++) builder->node_of[rank] = node, builder->kind_of[rank] = 0;
 }
 
 static double speed(const lk_node *node) {
 	return node->intra_rate + node->nics * node->nic_rate;
 }
 
-static uint32_t rank_at(const struct lk_table_builder *t, uint32_t stage, uint32_t chain) {
-	return stage * t->stage_step + chain * t->chain_step;
+static uint32_t rank_at(const struct lk_table_builder *builder, uint32_t stage, uint32_t chain) {
+	return stage * builder->stage_step + chain * builder->chain_step;
 }
 
 /* Members come in rank order, so those of one node stand together. */
-static void shape_of(const struct lk_table_builder *t, uint32_t first, uint32_t size, uint32_t stride, struct lk_signature *s,
+static void shape_of(const struct lk_table_builder *builder, uint32_t first, uint32_t size, uint32_t stride, struct lk_signature *signature,
 					 int kind) {
 	int32_t nodes = 0, run = 0, most = 0, last = -1;
-	const lk_node *slowest = node_at(t, first);
+	const lk_node *slowest = node_at(builder, first);
 	for (uint32_t i = 0; i < size; i++) {
 		uint32_t rank = first + i * stride;
-		if (t->node_of[rank] != last) nodes++, run = 0, last = t->node_of[rank];
+		if (builder->node_of[rank] != last) nodes++, run = 0, last = builder->node_of[rank];
 		if (++run > most) most = run;
-		if (t->cluster->groups > 1 && speed(node_at(t, rank)) < speed(slowest)) slowest = node_at(t, rank);
+		if (builder->cluster->groups > 1 && speed(node_at(builder, rank)) < speed(slowest)) slowest = node_at(builder, rank);
 	}
-	s->group[kind].nodes = nodes;
-	s->group[kind].per_node = most;
-	s->group[kind].slowest = slowest;
+	signature->group[kind].nodes = nodes;
+	signature->group[kind].per_node = most;
+	signature->group[kind].slowest = slowest;
 }
 
 static bool across_stages(int kind) {
 	return kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL;
 }
 
-static uint32_t group_ranks(const lk_ranks *r, int kind) {
-	return kind == LK_GROUP_MODEL ? r->group[kind].size * r->stages : r->group[kind].size;
+static uint32_t group_ranks(const lk_ranks *ranks, int kind) {
+	return kind == LK_GROUP_MODEL ? ranks->group[kind].size * ranks->stages : ranks->group[kind].size;
 }
 
 /* Only tiny messages, or a pair: all stages of this chain, first to last. */
-static void across_shape(const struct lk_table_builder *t, uint32_t chain, int kind, struct lk_signature *s) {
-	const lk_ranks *r = &t->graph->ranks;
-	if (group_ranks(r, kind) <= 1) return;
+static void across_shape(const struct lk_table_builder *builder, uint32_t chain, int kind, struct lk_signature *signature) {
+	const lk_ranks *ranks = &builder->graph->ranks;
+	if (group_ranks(ranks, kind) <= 1) return;
 	bool ends = kind == LK_GROUP_EMBEDDING;
-	uint32_t step = ends ? (r->stages - 1) * t->stage_step : t->stage_step;
-	shape_of(t, rank_at(t, 0, chain), ends ? 2 : r->stages, step, s, kind);
+	uint32_t step = ends ? (ranks->stages - 1) * builder->stage_step : builder->stage_step;
+	shape_of(builder, rank_at(builder, 0, chain), ends ? 2 : ranks->stages, step, signature, kind);
 }
 
-static void signature(const struct lk_table_builder *t, uint32_t stage, uint32_t chain, uint32_t team_chain, struct lk_signature *s) {
-	const lk_ranks *r = &t->graph->ranks;
-	uint32_t rank = rank_at(t, stage, chain);
+static void signature(const struct lk_table_builder *builder, uint32_t stage, uint32_t chain, uint32_t team_chain, struct lk_signature *s) {
+	const lk_ranks *ranks = &builder->graph->ranks;
+	uint32_t rank = rank_at(builder, stage, chain);
 	memset(s, 0, sizeof *s);
-	s->node = node_at(t, rank);
+	s->node = node_at(builder, rank);
 	for (int kind = 1; kind < LK_GROUPS; kind++) {
-		uint32_t size = r->group[kind].size, stride = r->group[kind].stride;
-		if (group_ranks(r, kind) <= 1) continue;
+		uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
+		if (group_ranks(ranks, kind) <= 1) continue;
 		if (across_stages(kind)) {
-			across_shape(t, chain, kind, s);
-		} else if (r->chains % ((uint64_t)size * stride) == 0) { /* else nothing uses it: graph_check.c */
+			across_shape(builder, chain, kind, s);
+		} else if (ranks->chains % ((uint64_t)size * stride) == 0) { /* else nothing uses it: graph_check.c */
 			uint32_t first = chain / (size * stride) * (size * stride) + chain % stride;
-			shape_of(t, rank_at(t, stage, first), size, stride * t->chain_step, s, kind);
+			shape_of(builder, rank_at(builder, stage, first), size, stride * builder->chain_step, s, kind);
 		}
 	}
 	s->team_chain = team_chain;
-	if (t->graph->traced) return; /* no wires: messages are of teams */
-	uint32_t world = r->world;
-	s->peer_same_node[0] = t->node_of[(rank + r->chains) % world] == t->node_of[rank];
-	s->peer_same_node[1] = t->node_of[(rank + world - r->chains) % world] == t->node_of[rank];
+	if (builder->graph->traced) return; /* no wires: messages are of teams */
+	uint32_t world = ranks->world;
+	s->peer_same_node[0] = builder->node_of[(rank + ranks->chains) % world] == builder->node_of[rank];
+	s->peer_same_node[1] = builder->node_of[(rank + world - ranks->chains) % world] == builder->node_of[rank];
 }
 
 static lk_status too_many(lk_error *err) {
@@ -123,18 +123,18 @@ static lk_status too_many(lk_error *err) {
 	               MOST_VARIANTS);
 }
 
-static lk_status variant_of(struct lk_table_builder *t, const struct lk_signature *s, uint16_t *variant, lk_error *err) {
-	for (size_t i = t->count; i-- > 0;)
-		if (memcmp(&t->known[i], s, sizeof *s) == 0) return *variant = (uint16_t)i, LK_OK;
-	if (t->count == MOST_VARIANTS) return too_many(err);
-	if (t->count == t->capacity) {
-		size_t capacity = t->capacity ? t->capacity * 2 : 8;
-		struct lk_signature *grown = realloc(t->known, capacity * sizeof *grown);
+static lk_status variant_of(struct lk_table_builder *builder, const struct lk_signature *signature, uint16_t *variant, lk_error *err) {
+	for (size_t i = builder->count; i-- > 0;)
+		if (memcmp(&builder->known[i], signature, sizeof *signature) == 0) return *variant = (uint16_t)i, LK_OK;
+	if (builder->count == MOST_VARIANTS) return too_many(err);
+	if (builder->count == builder->capacity) {
+		size_t capacity = builder->capacity ? builder->capacity * 2 : 8;
+		struct lk_signature *grown = realloc(builder->known, capacity * sizeof *grown);
 		if (!grown) return lk_oom(err);
-		t->known = grown, t->capacity = capacity;
+		builder->known = grown, builder->capacity = capacity;
 	}
-	*variant = (uint16_t)t->count;
-	t->known[t->count++] = *s;
+	*variant = (uint16_t)builder->count;
+	builder->known[builder->count++] = *signature;
 	return LK_OK;
 }
 
@@ -144,17 +144,17 @@ static uint64_t mix(uint64_t key, uint64_t value) {
 	return lk_hash64(key ^ (value + 0x9e3779b97f4a7c15u));
 }
 
-static void mix_groups(const struct lk_table_builder *t, uint32_t stage, int kind, uint64_t *key) {
-	const lk_ranks *r = &t->graph->ranks;
-	uint32_t size = r->group[kind].size, stride = r->group[kind].stride;
+static void mix_groups(const struct lk_table_builder *builder, uint32_t stage, int kind, uint64_t *key) {
+	const lk_ranks *ranks = &builder->graph->ranks;
+	uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
 	if (size <= 1 || across_stages(kind)) return;
-	for (uint32_t block = 0; block + size * stride <= r->chains; block += size * stride)
+	for (uint32_t block = 0; block + size * stride <= ranks->chains; block += size * stride)
 		for (uint32_t offset = 0; offset < stride; offset++) {
 			struct lk_signature s;
 			uint32_t first = block + offset;
-			shape_of(t, rank_at(t, stage, first), size, stride * t->chain_step, &s, kind);
+			shape_of(builder, rank_at(builder, stage, first), size, stride * builder->chain_step, &s, kind);
 			uint64_t lies = (uint64_t)(uint32_t)s.group[kind].nodes << 32 | (uint32_t)s.group[kind].per_node;
-			lies = mix(lies, (uint64_t)(s.group[kind].slowest - t->cluster->node) * LK_GROUPS + (unsigned)kind);
+			lies = mix(lies, (uint64_t)(s.group[kind].slowest - builder->cluster->node) * LK_GROUPS + (unsigned)kind);
 			for (uint32_t i = 0; i < size; i++) key[first + i * stride] = mix(key[first + i * stride], lies);
 		}
 }
@@ -171,41 +171,41 @@ struct lk_lie_count {
 	uint32_t first_rank, last_rank, ranks;
 };
 
-static void count_member(const struct lk_table_builder *t, uint32_t rank, struct lk_lie_count *c) {
-	const lk_node *node = node_at(t, rank);
-	if (!c->ranks++) c->first_rank = rank, c->lie.slowest = node, c->last = -1;
-	c->last_rank = rank;
-	if (t->node_of[rank] != c->last) c->lie.nodes++, c->run = 0, c->last = t->node_of[rank];
-	if (++c->run > c->lie.per_node) c->lie.per_node = c->run;
-	if (speed(node) < speed(c->lie.slowest)) c->lie.slowest = node;
+static void count_member(const struct lk_table_builder *builder, uint32_t rank, struct lk_lie_count *count) {
+	const lk_node *node = node_at(builder, rank);
+	if (!count->ranks++) count->first_rank = rank, count->lie.slowest = node, count->last = -1;
+	count->last_rank = rank;
+	if (builder->node_of[rank] != count->last) count->lie.nodes++, count->run = 0, count->last = builder->node_of[rank];
+	if (++count->run > count->lie.per_node) count->lie.per_node = count->run;
+	if (speed(node) < speed(count->lie.slowest)) count->lie.slowest = node;
 }
 
 /* Members that the graph does not hold go on as those that it holds begin: as far apart, one alone next to its like. */
-static void extend(uint32_t ranks, struct lk_lie_count *c) {
-	uint32_t apart = c->ranks > 1 ? (c->last_rank - c->first_rank) / (c->ranks - 1) : 1;
-	uint32_t gpus = c->lie.slowest->gpus > 0 ? (uint32_t)c->lie.slowest->gpus : 1;
+static void extend(uint32_t ranks, struct lk_lie_count *count) {
+	uint32_t apart = count->ranks > 1 ? (count->last_rank - count->first_rank) / (count->ranks - 1) : 1;
+	uint32_t gpus = count->lie.slowest->gpus > 0 ? (uint32_t)count->lie.slowest->gpus : 1;
 	uint32_t per_node = apart < gpus ? gpus / (apart ? apart : 1) : 1;
 	if (per_node > ranks) per_node = ranks;
-	c->lie.per_node = (int32_t)per_node;
-	c->lie.nodes = (int32_t)((ranks + per_node - 1) / per_node);
+	count->lie.per_node = (int32_t)per_node;
+	count->lie.nodes = (int32_t)((ranks + per_node - 1) / per_node);
 }
 
-static struct lk_lie lie_of(const struct lk_table_builder *t, const lk_team *team, uint32_t chain) {
+static struct lk_lie lie_of(const struct lk_table_builder *builder, const lk_team *team, uint32_t chain) {
 	struct lk_lie_count c = {0};
-	const uint32_t *stages = t->graph->team_stages.at;
-	uint32_t members = team->end - team->begin, chains = team->across ? t->graph->ranks.chains : 1;
-	bool traced = t->graph->traced; /* in the order of ranks: chain by chain, or stage by stage */
+	const uint32_t *stages = builder->graph->team_stages.at;
+	uint32_t members = team->end - team->begin, chains = team->across ? builder->graph->ranks.chains : 1;
+	bool traced = builder->graph->traced; /* in the order of ranks: chain by chain, or stage by stage */
 	for (uint64_t i = 0; i < (uint64_t)members * chains; i++) {
 		uint32_t m = (uint32_t)(traced ? i % members : i / chains), k = (uint32_t)(traced ? i / members : i % chains);
-		count_member(t, rank_at(t, stages[team->begin + m], team->across ? k : chain), &c);
+		count_member(builder, rank_at(builder, stages[team->begin + m], team->across ? k : chain), &c);
 	}
-	if (!c.ranks) c.lie = (struct lk_lie){1, 1, &t->cluster->node[0]};
+	if (!c.ranks) c.lie = (struct lk_lie){1, 1, &builder->cluster->node[0]};
 	else if (team->ranks > c.ranks) extend(team->ranks, &c);
 	return c.lie;
 }
 
-static lk_group_shape team_shape(const struct lk_table_builder *t, const lk_team *team, uint32_t chain) {
-	struct lk_lie lie = lie_of(t, team, chain);
+static lk_group_shape team_shape(const struct lk_table_builder *builder, const lk_team *team, uint32_t chain) {
+	struct lk_lie lie = lie_of(builder, team, chain);
 	int sharing = lie.nodes > 1 ? lie.slowest->gpus / lie.per_node : 1;
 	return (lk_group_shape){
 		.node = lie.slowest,
@@ -213,206 +213,206 @@ static lk_group_shape team_shape(const struct lk_table_builder *t, const lk_team
 		.nodes = lie.nodes,
 		.ranks_per_node = lie.per_node,
 		.sharing = sharing > 0 ? sharing : 1,
-		.oversubscription = t->cluster->oversubscription,
+		.oversubscription = builder->cluster->oversubscription,
 	};
 }
 
 /* Adds to every chain's key how its teams lie, and finds the first chain of its class. */
-static lk_status classify_teams(struct lk_table_builder *t, uint64_t *key, uint32_t *team_chain, lk_error *err) {
-	const lk_graph *graph = t->graph;
+static lk_status classify_teams(struct lk_table_builder *builder, uint64_t *key, uint32_t *team_chain, lk_error *err) {
+	const lk_graph *graph = builder->graph;
 	for (uint32_t chain = 0; chain < graph->ranks.chains; chain++) {
 		uint64_t own = 0;
 		for (size_t i = 0; i < graph->teams.count; i++) {
 			if (graph->teams.at[i].across) continue; /* the same for all */
-			struct lk_lie lie = lie_of(t, &graph->teams.at[i], chain);
+			struct lk_lie lie = lie_of(builder, &graph->teams.at[i], chain);
 			own = mix(mix(own, (uint64_t)(uint32_t)lie.nodes << 32 | (uint32_t)lie.per_node),
-			          (uint64_t)(lie.slowest - t->cluster->node));
+			          (uint64_t)(lie.slowest - builder->cluster->node));
 		}
-		size_t known = t->team_classes.count;
-		while (known > 0 && t->team_classes.at[known - 1].key != own) known--;
+		size_t known = builder->team_classes.count;
+		while (known > 0 && builder->team_classes.at[known - 1].key != own) known--;
 		if (!known) {
-			if (t->team_classes.count == MOST_VARIANTS) return too_many(err);
-			if (!lk_push(&t->team_classes)) return lk_oom(err);
-			*lk_last(&t->team_classes) = (struct lk_team_class){own, chain};
-			known = t->team_classes.count;
+			if (builder->team_classes.count == MOST_VARIANTS) return too_many(err);
+			if (!lk_push(&builder->team_classes)) return lk_oom(err);
+			*lk_last(&builder->team_classes) = (struct lk_team_class){own, chain};
+			known = builder->team_classes.count;
 		}
-		team_chain[chain] = t->team_classes.at[known - 1].chain;
+		team_chain[chain] = builder->team_classes.at[known - 1].chain;
 		if (graph->teams.count) key[chain] = mix(key[chain], own);
 	}
 	return LK_OK;
 }
 
 /* Groups across stages lie the same for all stages of a chain: looked at once. */
-static void chain_keys(const struct lk_table_builder *t, uint64_t *key) {
+static void chain_keys(const struct lk_table_builder *builder, uint64_t *key) {
 	const int kinds[] = {LK_GROUP_PP, LK_GROUP_EMBEDDING, LK_GROUP_MODEL};
-	for (uint32_t chain = 0; chain < t->graph->ranks.chains; chain++) {
+	for (uint32_t chain = 0; chain < builder->graph->ranks.chains; chain++) {
 		struct lk_signature s;
 		memset(&s, 0, sizeof s);
 		key[chain] = 0;
 		for (int i = 0; i < 3; i++) {
-			across_shape(t, chain, kinds[i], &s);
+			across_shape(builder, chain, kinds[i], &s);
 			const lk_node *slowest = s.group[kinds[i]].slowest;
 			uint64_t lies = (uint64_t)(uint32_t)s.group[kinds[i]].nodes << 32 | (uint32_t)s.group[kinds[i]].per_node;
-			key[chain] = mix(mix(key[chain], lies), slowest ? (uint64_t)(slowest - t->cluster->node) : UINT64_MAX);
+			key[chain] = mix(mix(key[chain], lies), slowest ? (uint64_t)(slowest - builder->cluster->node) : UINT64_MAX);
 		}
 	}
 }
 
-static void stage_keys(const struct lk_table_builder *t, uint32_t stage, const uint64_t *across, uint64_t *key) {
-	const lk_ranks *r = &t->graph->ranks;
-	uint32_t world = r->world;
-	for (uint32_t chain = 0; chain < r->chains; chain++) {
-		uint32_t rank = rank_at(t, stage, chain), step = t->graph->traced ? 0 : r->chains;
+static void stage_keys(const struct lk_table_builder *builder, uint32_t stage, const uint64_t *across, uint64_t *key) {
+	const lk_ranks *ranks = &builder->graph->ranks;
+	uint32_t world = ranks->world;
+	for (uint32_t chain = 0; chain < ranks->chains; chain++) {
+		uint32_t rank = rank_at(builder, stage, chain), step = builder->graph->traced ? 0 : ranks->chains;
 		uint32_t next = rank + step < world ? rank + step : rank + step - world;
 		uint32_t before = rank >= step ? rank - step : rank + world - step;
-		key[chain] = t->kind_of[rank] * 4u + (t->node_of[next] == t->node_of[rank]) * 2u +
-					 (t->node_of[before] == t->node_of[rank]);
+		key[chain] = builder->kind_of[rank] * 4u + (builder->node_of[next] == builder->node_of[rank]) * 2u +
+					 (builder->node_of[before] == builder->node_of[rank]);
 		key[chain] = mix(key[chain], across[chain]);
 	}
-	for (int kind = 1; kind < LK_GROUPS; kind++) mix_groups(t, stage, kind, key);
+	for (int kind = 1; kind < LK_GROUPS; kind++) mix_groups(builder, stage, kind, key);
 }
 
 /* Nodes alike, and every stage begins at a node: all stages lie as the first does. */
-static bool stages_lie_alike(const struct lk_table_builder *t) {
-	const lk_ranks *r = &t->graph->ranks;
-	const lk_cluster *c = t->cluster;
-	int64_t gpus = c->node[0].gpus;
-	return !t->graph->traced && c->groups == 1 && gpus > 0 && r->chains % gpus == 0 && c->nodes[0] * gpus >= r->world;
+static bool stages_lie_alike(const struct lk_table_builder *builder) {
+	const lk_ranks *ranks = &builder->graph->ranks;
+	const lk_cluster *cluster = builder->cluster;
+	int64_t gpus = cluster->node[0].gpus;
+	return !builder->graph->traced && cluster->groups == 1 && gpus > 0 && ranks->chains % gpus == 0 && cluster->nodes[0] * gpus >= ranks->world;
 }
 
-static lk_status find_variants(struct lk_table_builder *t, uint16_t *variant, uint64_t *key, uint64_t *across,
+static lk_status find_variants(struct lk_table_builder *builder, uint16_t *variant, uint64_t *key, uint64_t *across,
                                uint32_t *team_chain, lk_error *err) {
-	const lk_ranks *r = &t->graph->ranks;
-	chain_keys(t, across);
-	LK_TRY(classify_teams(t, across, team_chain, err));
-	bool alike = stages_lie_alike(t);
-	for (uint32_t stage = 0; stage < r->stages; stage++) {
+	const lk_ranks *ranks = &builder->graph->ranks;
+	chain_keys(builder, across);
+	LK_TRY(classify_teams(builder, across, team_chain, err));
+	bool alike = stages_lie_alike(builder);
+	for (uint32_t stage = 0; stage < ranks->stages; stage++) {
 		if (alike && stage > 0) {
-			memcpy(&variant[(size_t)stage * r->chains], variant, r->chains * sizeof *variant);
+			memcpy(&variant[(size_t)stage * ranks->chains], variant, ranks->chains * sizeof *variant);
 			continue;
 		}
-		stage_keys(t, stage, across, key);
-		for (uint32_t chain = 0; chain < r->chains; chain++) {
-			uint16_t *out = &variant[rank_at(t, stage, chain)];
+		stage_keys(builder, stage, across, key);
+		for (uint32_t chain = 0; chain < ranks->chains; chain++) {
+			uint16_t *out = &variant[rank_at(builder, stage, chain)];
 			if (chain > 0 && key[chain] == key[chain - 1]) {
-				*out = *(out - t->chain_step);
+				*out = *(out - builder->chain_step);
 				continue;
 			}
 			struct lk_signature s;
-			signature(t, stage, chain, team_chain[chain], &s);
-			LK_TRY(variant_of(t, &s, out, err));
+			signature(builder, stage, chain, team_chain[chain], &s);
+			LK_TRY(variant_of(builder, &s, out, err));
 		}
 	}
 	return LK_OK;
 }
 
-static lk_group_shape group_shape(const struct lk_table_builder *t, const struct lk_signature *s, int kind) {
-	int ranks = (int)group_ranks(&t->graph->ranks, kind);
-	int per_node = s->group[kind].per_node > 0 ? s->group[kind].per_node : 1;
-	const lk_node *node = s->group[kind].slowest ? s->group[kind].slowest : s->node;
-	int sharing = s->group[kind].nodes > 1 || kind == LK_GROUP_PP ? node->gpus / per_node : 1;
+static lk_group_shape group_shape(const struct lk_table_builder *builder, const struct lk_signature *signature, int kind) {
+	int ranks = (int)group_ranks(&builder->graph->ranks, kind);
+	int per_node = signature->group[kind].per_node > 0 ? signature->group[kind].per_node : 1;
+	const lk_node *node = signature->group[kind].slowest ? signature->group[kind].slowest : signature->node;
+	int sharing = signature->group[kind].nodes > 1 || kind == LK_GROUP_PP ? node->gpus / per_node : 1;
 	return (lk_group_shape){
 		.node = node,
 		.ranks = ranks,
-		.nodes = s->group[kind].nodes > 0 ? s->group[kind].nodes : 1,
+		.nodes = signature->group[kind].nodes > 0 ? signature->group[kind].nodes : 1,
 		.ranks_per_node = per_node,
 		.sharing = sharing > 0 ? sharing : 1,
-		.oversubscription = t->cluster->oversubscription,
+		.oversubscription = builder->cluster->oversubscription,
 	};
 }
 
 /* `groups` is of LK_GROUPS. */
-static lk_cost_site site_of(const struct lk_table_builder *t, const struct lk_signature *s, lk_group_shape *groups) {
-	for (int kind = 0; kind < LK_GROUPS; kind++) groups[kind] = group_shape(t, s, kind);
+static lk_cost_site site_of(const struct lk_table_builder *builder, const struct lk_signature *signature, lk_group_shape *groups) {
+	for (int kind = 0; kind < LK_GROUPS; kind++) groups[kind] = group_shape(builder, signature, kind);
 	return (lk_cost_site){
-		.constants = t->options->constants,
-		.node = s->node,
+		.constants = builder->options->constants,
+		.node = signature->node,
 		.groups = groups,
-		.teams = t->teams,
-		.peer_same_node = {s->peer_same_node[0], s->peer_same_node[1]},
-		.oversubscription = t->cluster->oversubscription,
-		.cuda_graphs = t->options->cuda_graphs,
-		.compiled = t->options->compiled,
-		.experts_eager = t->options->experts_eager,
+		.teams = builder->teams,
+		.peer_same_node = {signature->peer_same_node[0], signature->peer_same_node[1]},
+		.oversubscription = builder->cluster->oversubscription,
+		.cuda_graphs = builder->options->cuda_graphs,
+		.compiled = builder->options->compiled,
+		.experts_eager = builder->options->experts_eager,
 	};
 }
 
-static void cost_site(const struct lk_table_builder *t, const lk_cost_site *site, lk_cost *out) {
-	for (uint32_t op = 0; op < t->graph->ops.count; op++) out[op] = lk_cost_cached(t->options->cache, t->graph, op, site);
+static void cost_site(const struct lk_table_builder *builder, const lk_cost_site *site, lk_cost *out) {
+	for (uint32_t op = 0; op < builder->graph->ops.count; op++) out[op] = lk_cost_cached(builder->options->cache, builder->graph, op, site);
 }
 
-static void cost_variant(const struct lk_table_builder *t, const struct lk_signature *s, lk_cost *out) {
+static void cost_variant(const struct lk_table_builder *builder, const struct lk_signature *signature, lk_cost *out) {
 	lk_group_shape groups[LK_GROUPS];
-	for (size_t i = 0; i < t->graph->teams.count; i++) t->teams[i] = team_shape(t, &t->graph->teams.at[i], s->team_chain);
-	lk_cost_site site = site_of(t, s, groups);
-	cost_site(t, &site, out);
+	for (size_t i = 0; i < builder->graph->teams.count; i++) builder->teams[i] = team_shape(builder, &builder->graph->teams.at[i], signature->team_chain);
+	lk_cost_site site = site_of(builder, signature, groups);
+	cost_site(builder, &site, out);
 }
 
 /* Kinds of places, and the place of each rank. */
-static lk_status find_places(struct lk_table_builder *t, lk_arena *arena, uint16_t **variant_of, lk_error *err) {
-	const lk_ranks *r = &t->graph->ranks;
-	*variant_of = LK_ARRAY(arena, uint16_t, r->world);
+static lk_status find_places(struct lk_table_builder *builder, lk_arena *arena, uint16_t **variant_of, lk_error *err) {
+	const lk_ranks *ranks = &builder->graph->ranks;
+	*variant_of = LK_ARRAY(arena, uint16_t, ranks->world);
 	if (!*variant_of) return lk_oom(err);
-	place_ranks(t, r->world);
-	uint64_t *key = LK_ARRAY(arena, uint64_t, r->chains), *across = LK_ARRAY(arena, uint64_t, r->chains);
-	uint32_t *team_chain = LK_ARRAY(arena, uint32_t, r->chains);
-	t->teams = LK_ARRAY(arena, lk_group_shape, t->graph->teams.count);
-	if (!key || !across || !team_chain || !t->teams) return lk_oom(err);
-	return find_variants(t, *variant_of, key, across, team_chain, err);
+	place_ranks(builder, ranks->world);
+	uint64_t *key = LK_ARRAY(arena, uint64_t, ranks->chains), *across = LK_ARRAY(arena, uint64_t, ranks->chains);
+	uint32_t *team_chain = LK_ARRAY(arena, uint32_t, ranks->chains);
+	builder->teams = LK_ARRAY(arena, lk_group_shape, builder->graph->teams.count);
+	if (!key || !across || !team_chain || !builder->teams) return lk_oom(err);
+	return find_variants(builder, *variant_of, key, across, team_chain, err);
 }
 
-static lk_status build(struct lk_table_builder *t, lk_arena *arena, lk_costs *out, lk_error *err) {
-	LK_TRY(find_places(t, arena, &out->variant_of, err));
-	out->variants = (uint32_t)t->count;
-	out->ops = t->graph->ops.count;
+static lk_status build(struct lk_table_builder *builder, lk_arena *arena, lk_costs *out, lk_error *err) {
+	LK_TRY(find_places(builder, arena, &out->variant_of, err));
+	out->variants = (uint32_t)builder->count;
+	out->ops = builder->graph->ops.count;
 	out->at = lk_arena_array(arena, (size_t)out->variants * out->ops, sizeof *out->at);
 	if (!out->at) return lk_oom(err);
-	for (uint32_t v = 0; v < out->variants; v++) cost_variant(t, &t->known[v], &out->at[(size_t)v * out->ops]);
+	for (uint32_t v = 0; v < out->variants; v++) cost_variant(builder, &builder->known[v], &out->at[(size_t)v * out->ops]);
 	if (out->variants == 1) out->variant_of = NULL;
 	return LK_OK;
 }
 
-static lk_status begin(struct lk_table_builder *t, const lk_graph *graph, const lk_cluster *cluster,
+static lk_status begin(struct lk_table_builder *builder, const lk_graph *graph, const lk_cluster *cluster,
                        const lk_cost_options *options, lk_error *err) {
 	if (cluster->groups > 255) return lk_fail(err, LK_ERR_INPUT, "cluster", "more than 255 kinds of nodes");
 	uint32_t world = graph->ranks.world;
-	*t = (struct lk_table_builder){.graph = graph, .cluster = cluster, .options = options};
-	t->stage_step = graph->traced ? 1 : graph->ranks.chains;
-	t->chain_step = graph->traced ? graph->ranks.stages : 1;
-	t->node_of = malloc(world * sizeof *t->node_of);
-	t->kind_of = malloc(world);
-	return t->node_of && t->kind_of ? LK_OK : lk_oom(err);
+	*builder = (struct lk_table_builder){.graph = graph, .cluster = cluster, .options = options};
+	builder->stage_step = graph->traced ? 1 : graph->ranks.chains;
+	builder->chain_step = graph->traced ? graph->ranks.stages : 1;
+	builder->node_of = malloc(world * sizeof *builder->node_of);
+	builder->kind_of = malloc(world);
+	return builder->node_of && builder->kind_of ? LK_OK : lk_oom(err);
 }
 
-static void end(struct lk_table_builder *t) {
-	free(t->node_of);
-	free(t->kind_of);
-	free(t->known);
-	lk_vec_free(&t->team_classes);
+static void end(struct lk_table_builder *builder) {
+	free(builder->node_of);
+	free(builder->kind_of);
+	free(builder->known);
+	lk_vec_free(&builder->team_classes);
 }
 
 /* Places as sites, in the cache's memory. */
-static lk_status keep_sites(struct lk_table_builder *t, lk_cost_cache *cache, const lk_cost_sites **out, lk_error *err) {
+static lk_status keep_sites(struct lk_table_builder *builder, lk_cost_cache *cache, const lk_cost_sites **out, lk_error *err) {
 	lk_arena *arena, scratch = LK_ARENA_INIT;
 	uint16_t *variant_of;
-	lk_status status = find_places(t, &scratch, &variant_of, err);
+	lk_status status = find_places(builder, &scratch, &variant_of, err);
 	lk_cost_sites *sites = NULL;
 	if (status == LK_OK) {
-		sites = lk_cost_cache_add_sites(cache, t->graph, t->cluster, t->options, &arena);
+		sites = lk_cost_cache_add_sites(cache, builder->graph, builder->cluster, builder->options, &arena);
 		if (!sites) status = lk_oom(err);
 	}
 	lk_group_shape *groups = NULL;
 	if (status == LK_OK) {
-		sites->at = LK_ARRAY(arena, lk_cost_site, t->count);
-		groups = LK_ARRAY(arena, lk_group_shape, t->count * LK_GROUPS);
-		if (t->count > 1) sites->variant_of = LK_ARRAY(arena, uint16_t, t->graph->ranks.world);
-		if (!sites->at || !groups || (t->count > 1 && !sites->variant_of)) status = lk_oom(err);
+		sites->at = LK_ARRAY(arena, lk_cost_site, builder->count);
+		groups = LK_ARRAY(arena, lk_group_shape, builder->count * LK_GROUPS);
+		if (builder->count > 1) sites->variant_of = LK_ARRAY(arena, uint16_t, builder->graph->ranks.world);
+		if (!sites->at || !groups || (builder->count > 1 && !sites->variant_of)) status = lk_oom(err);
 	}
 	if (status == LK_OK) {
-		t->teams = NULL;
-		sites->count = (uint32_t)t->count;
-		for (size_t v = 0; v < t->count; v++) sites->at[v] = site_of(t, &t->known[v], groups + v * LK_GROUPS);
-		if (t->count > 1) memcpy(sites->variant_of, variant_of, t->graph->ranks.world * sizeof *variant_of);
+		builder->teams = NULL;
+		sites->count = (uint32_t)builder->count;
+		for (size_t v = 0; v < builder->count; v++) sites->at[v] = site_of(builder, &builder->known[v], groups + v * LK_GROUPS);
+		if (builder->count > 1) memcpy(sites->variant_of, variant_of, builder->graph->ranks.world * sizeof *variant_of);
 		*out = sites;
 	}
 	lk_arena_free(&scratch);

@@ -30,11 +30,11 @@ void lk_diff_defaults(lk_diff_request *request) {
 
 void lk_diff_free(lk_diff *diff) {
 	if (!diff) return;
-	struct work *w = diff->memory_owner;
-	lk_explain_free(w->before);
-	lk_explain_free(w->after);
-	lk_arena_free(&w->arena);
-	free(w);
+	struct work *work = diff->memory_owner;
+	lk_explain_free(work->before);
+	lk_explain_free(work->after);
+	lk_arena_free(&work->arena);
+	free(work);
 }
 
 /* ---- the step ---- */
@@ -65,39 +65,39 @@ static bool differs(const lk_explanation *a, const lk_explanation *b) {
 	return off > lk_student_95(freedom) * sqrt(v);
 }
 
-static lk_status judge(struct work *w, lk_error *err) {
-	lk_diff *d = &w->result;
-	const lk_explanation *a = d->before, *b = d->after;
+static lk_status judge(struct work *work, lk_error *err) {
+	lk_diff *diff = &work->result;
+	const lk_explanation *a = diff->before, *b = diff->after;
 	bool known = a->step_count > 1 && b->step_count > 1;
-	d->before_s = a->step_s;
-	d->after_s = b->step_s;
-	d->ratio = a->step_s / b->step_s;
-	d->ratio_deviation =
-		known ? d->ratio * hypot(a->step_deviation_s / a->step_s, b->step_deviation_s / b->step_s) : NAN;
-	bool faster = d->ratio >= 1;
+	diff->before_s = a->step_s;
+	diff->after_s = b->step_s;
+	diff->ratio = a->step_s / b->step_s;
+	diff->ratio_deviation =
+		known ? diff->ratio * hypot(a->step_deviation_s / a->step_s, b->step_deviation_s / b->step_s) : NAN;
+	bool faster = diff->ratio >= 1;
 	/* Of the ratio turned over the relative deviation is the same. */
-	double shown = faster ? d->ratio : 1 / d->ratio, deviation = d->ratio_deviation / d->ratio * shown;
+	double shown = faster ? diff->ratio : 1 / diff->ratio, deviation = diff->ratio_deviation / diff->ratio * shown;
 	const char *word = faster ? "faster" : "slower";
-	if (d->before_s == d->after_s) {
-		d->sentence = lk_arena_strdup(&w->arena, "the steps take equally long");
+	if (diff->before_s == diff->after_s) {
+		diff->sentence = lk_arena_strdup(&work->arena, "the steps take equally long");
 	} else if (!known) {
-		d->sentence = lk_arena_printf(&w->arena, "%.3f x %s; noise is not known: %s has one step", shown, word,
+		diff->sentence = lk_arena_printf(&work->arena, "%.3f x %s; noise is not known: %s has one step", shown, word,
 		                              a->step_count > 1 ? "the second run" : "the first run");
 	} else if (differs(a, b)) {
-		d->verdict = faster ? 1 : -1;
-		d->sentence = lk_arena_printf(&w->arena, "%.3f +- %.3f x %s, beyond noise", shown, deviation, word);
+		diff->verdict = faster ? 1 : -1;
+		diff->sentence = lk_arena_printf(&work->arena, "%.3f +- %.3f x %s, beyond noise", shown, deviation, word);
 	} else {
-		d->sentence = lk_arena_printf(&w->arena, "%.3f +- %.3f x %s, within noise", shown, deviation, word);
+		diff->sentence = lk_arena_printf(&work->arena, "%.3f +- %.3f x %s, within noise", shown, deviation, word);
 	}
-	return d->sentence ? LK_OK : lk_oom(err);
+	return diff->sentence ? LK_OK : lk_oom(err);
 }
 
 /* ---- rows ---- */
 
 /* Ranks times steps that were looked at. */
-static double rank_steps(const lk_explanation *x) {
+static double rank_steps(const lk_explanation *explanation) {
 	double count = 0;
-	for (int i = 0; i < x->rank_count; i++) count += x->ranks[i].steps;
+	for (int i = 0; i < explanation->rank_count; i++) count += explanation->ranks[i].steps;
 	return count;
 }
 
@@ -108,22 +108,22 @@ static int by_change(const void *a, const void *b) {
 	return strcmp(x->name, y->name);
 }
 
-static void finish_rows(const struct work *w, lk_diff_row *rows, size_t count) {
+static void finish_rows(const struct work *work, lk_diff_row *rows, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		rows[i].delta_s = rows[i].after_s - rows[i].before_s;
-		rows[i].share = rows[i].delta_s / w->result.before_s;
+		rows[i].share = rows[i].delta_s / work->result.before_s;
 	}
 	if (count) qsort(rows, count, sizeof *rows, by_change);
 }
 
-static double mean_of(const lk_explanation *x, size_t field) {
+static double mean_of(const lk_explanation *explanation, size_t field) {
 	double sum = 0;
-	for (int i = 0; i < x->rank_count; i++)
-		sum += (double)*(const int64_t *)((const char *)&x->ranks[i] + field) * 1e-9;
-	return sum / rank_steps(x);
+	for (int i = 0; i < explanation->rank_count; i++)
+		sum += (double)*(const int64_t *)((const char *)&explanation->ranks[i] + field) * 1e-9;
+	return sum / rank_steps(explanation);
 }
 
-static lk_status compare_categories(struct work *w, lk_error *err) {
+static lk_status compare_categories(struct work *work, lk_error *err) {
 	static const struct {
 		const char *name;
 		size_t field;
@@ -137,19 +137,19 @@ static lk_status compare_categories(struct work *w, lk_error *err) {
 		{"idle: other", offsetof(lk_explain_rank, idle_other_ns)},
 	};
 	enum { PARTS = sizeof parts / sizeof *parts };
-	lk_diff_row *rows = LK_ARRAY(&w->arena, lk_diff_row, PARTS);
+	lk_diff_row *rows = LK_ARRAY(&work->arena, lk_diff_row, PARTS);
 	if (!rows) return lk_oom(err);
 	for (int i = 0; i < PARTS; i++)
 		rows[i] = (lk_diff_row){.name = parts[i].name,
 								.type = "",
-								.before_s = mean_of(w->before, parts[i].field),
-								.after_s = mean_of(w->after, parts[i].field),
+								.before_s = mean_of(work->before, parts[i].field),
+								.after_s = mean_of(work->after, parts[i].field),
 								.before_count = NAN,
 								.after_count = NAN,
 								.state = ""};
-	finish_rows(w, rows, PARTS);
-	w->result.categories = rows;
-	w->result.category_count = PARTS;
+	finish_rows(work, rows, PARTS);
+	work->result.categories = rows;
+	work->result.category_count = PARTS;
 	return LK_OK;
 }
 
@@ -159,75 +159,75 @@ struct rows_by_name {
 	LK_VEC(lk_diff_row) rows;
 };
 
-static lk_diff_row *row_of(struct rows_by_name *r, const lk_explain_kernel *k) {
-	char prefix[2] = {(char)('0' + k->type), '\0'};
-	size_t length = strlen(k->name) + 2;
+static lk_diff_row *row_of(struct rows_by_name *name, const lk_explain_kernel *kernel) {
+	char prefix[2] = {(char)('0' + kernel->type), '\0'};
+	size_t length = strlen(kernel->name) + 2;
 	char *key = malloc(length);
 	if (!key) return NULL;
 	memcpy(key, prefix, 1);
-	memcpy(key + 1, k->name, length - 1);
-	uint32_t id = lk_intern_id(r->names, key);
+	memcpy(key + 1, kernel->name, length - 1);
+	uint32_t id = lk_intern_id(name->names, key);
 	free(key);
 	if (id == UINT32_MAX) return NULL;
-	if (id <= r->rows.count) return &r->rows.at[id - 1];
-	if (!lk_push(&r->rows)) return NULL;
-	*lk_last(&r->rows) = (lk_diff_row){.name = k->name, .type = lk_explain_types[k->type], .state = ""};
-	return lk_last(&r->rows);
+	if (id <= name->rows.count) return &name->rows.at[id - 1];
+	if (!lk_push(&name->rows)) return NULL;
+	*lk_last(&name->rows) = (lk_diff_row){.name = kernel->name, .type = lk_explain_types[kernel->type], .state = ""};
+	return lk_last(&name->rows);
 }
 
-static lk_status add_kernels(struct rows_by_name *r, const lk_explanation *x, bool after, lk_error *err) {
-	double steps = rank_steps(x);
-	for (int i = 0; i < x->kernel_count; i++) {
-		const lk_explain_kernel *k = &x->kernel[i];
-		lk_diff_row *row = row_of(r, k);
+static lk_status add_kernels(struct rows_by_name *name, const lk_explanation *explanation, bool after, lk_error *err) {
+	double steps = rank_steps(explanation);
+	for (int i = 0; i < explanation->kernel_count; i++) {
+		const lk_explain_kernel *kernel = &explanation->kernel[i];
+		lk_diff_row *row = row_of(name, kernel);
 		if (!row) return lk_oom(err);
-		*(after ? &row->after_s : &row->before_s) = k->time.total_ns * 1e-9 / steps;
-		*(after ? &row->after_count : &row->before_count) = (double)k->time.count / steps;
+		*(after ? &row->after_s : &row->before_s) = kernel->time.total_ns * 1e-9 / steps;
+		*(after ? &row->after_count : &row->before_count) = (double)kernel->time.count / steps;
 	}
 	return LK_OK;
 }
 
-static lk_status compare_kernels(struct work *w, struct rows_by_name *r, lk_error *err) {
-	if (!r->names) return lk_oom(err);
-	LK_TRY(add_kernels(r, w->before, false, err));
-	LK_TRY(add_kernels(r, w->after, true, err));
-	lk_diff_row *rows = LK_ARRAY(&w->arena, lk_diff_row, r->rows.count);
+static lk_status compare_kernels(struct work *work, struct rows_by_name *name, lk_error *err) {
+	if (!name->names) return lk_oom(err);
+	LK_TRY(add_kernels(name, work->before, false, err));
+	LK_TRY(add_kernels(name, work->after, true, err));
+	lk_diff_row *rows = LK_ARRAY(&work->arena, lk_diff_row, name->rows.count);
 	if (!rows) return lk_oom(err);
-	for (size_t i = 0; i < r->rows.count; i++) {
-		rows[i] = r->rows.at[i];
+	for (size_t i = 0; i < name->rows.count; i++) {
+		rows[i] = name->rows.at[i];
 		if (rows[i].before_count <= 0) rows[i].state = "new";
 		else if (rows[i].after_count <= 0) rows[i].state = "removed";
 	}
-	finish_rows(w, rows, r->rows.count);
-	w->result.kernels = rows;
-	w->result.kernel_count = (int)r->rows.count;
+	finish_rows(work, rows, name->rows.count);
+	work->result.kernels = rows;
+	work->result.kernel_count = (int)name->rows.count;
 	return LK_OK;
 }
 
 /* ---- the question ---- */
 
-static lk_status compare(struct work *w, lk_error *err) {
-	LK_TRY(judge(w, err));
-	LK_TRY(compare_categories(w, err));
+static lk_status compare(struct work *work, lk_error *err) {
+	LK_TRY(judge(work, err));
+	LK_TRY(compare_categories(work, err));
 	struct rows_by_name rows = {.names = lk_intern_new()};
-	lk_status status = compare_kernels(w, &rows, err);
+	lk_status status = compare_kernels(work, &rows, err);
 	lk_intern_free(rows.names);
 	lk_vec_free(&rows.rows);
 	return status;
 }
 
 lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, lk_diff **out, lk_error *err) {
-	struct work *w = calloc(1, sizeof *w);
-	if (!w) {
+	struct work *work = calloc(1, sizeof *work);
+	if (!work) {
 		lk_explain_free(before);
 		lk_explain_free(after);
 		return lk_oom(err);
 	}
-	w->before = before, w->after = after;
-	w->result = (lk_diff){.before = before, .after = after, .top = top, .memory_owner = w};
-	lk_status status = compare(w, err);
-	if (status != LK_OK) lk_diff_free(&w->result);
-	else *out = &w->result;
+	work->before = before, work->after = after;
+	work->result = (lk_diff){.before = before, .after = after, .top = top, .memory_owner = work};
+	lk_status status = compare(work, err);
+	if (status != LK_OK) lk_diff_free(&work->result);
+	else *out = &work->result;
 	return status;
 }
 
@@ -247,12 +247,12 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 	LK_TRY(lk_diff_make(before, after, request->top, out, err));
 	static const char *const but[] = {"threads", "output", "table", "top", "file", NULL};
 	const char *const files[] = {request->before, request->after};
-	struct work *w = (*out)->memory_owner;
+	struct work *work = (*out)->memory_owner;
 	lk_diff_request usual;
 	lk_diff_defaults(&usual);
-	w->result.reproduce = lk_command(&w->arena, &(lk_question){
+	work->result.reproduce = lk_command(&work->arena, &(lk_question){
 		.verb = &lk_diff_verb, .request = request, .usual = &usual, .but = but, .operands = files, .operand_count = 2});
-	if (w->result.reproduce) return LK_OK;
+	if (work->result.reproduce) return LK_OK;
 	lk_diff_free(*out);
 	return lk_oom(err);
 }

@@ -25,111 +25,111 @@ const char *lk_critical_name(lk_critical_kind kind) {
 	return names[kind];
 }
 
-static int64_t end_of(const struct walker *w, struct place p) {
-	return lk_traces_time(w->lifted->traces, p.rank, w->lifted->rank[p.rank].ops.at[p.op].end_ns);
+static int64_t end_of(const struct walker *walker, struct place p) {
+	return lk_traces_time(walker->lifted->traces, p.rank, walker->lifted->rank[p.rank].ops.at[p.op].end_ns);
 }
 
 /* ---- what came before ---- */
 
-static lk_status index_rank(struct walker *w, uint32_t r, lk_error *err) {
-	const lk_lifted_rank *rank = &w->lifted->rank[r];
+static lk_status index_rank(struct walker *walker, uint32_t r, lk_error *err) {
+	const lk_lifted_rank *rank = &walker->lifted->rank[r];
 	uint32_t last[LK_STREAMS];
-	w->before[r] = malloc((rank->ops.count + 1) * sizeof **w->before);
-	w->arrival[r] = malloc((rank->capture->count + 1) * sizeof **w->arrival);
-	if (!w->before[r] || !w->arrival[r]) return lk_oom(err);
+	walker->before[r] = malloc((rank->ops.count + 1) * sizeof **walker->before);
+	walker->arrival[r] = malloc((rank->capture->count + 1) * sizeof **walker->arrival);
+	if (!walker->before[r] || !walker->arrival[r]) return lk_oom(err);
 	for (int s = 0; s < LK_STREAMS; s++) last[s] = LK_NONE;
-	for (uint32_t e = 0; e < rank->capture->count; e++) w->arrival[r][e] = LK_NONE;
+	for (uint32_t e = 0; e < rank->capture->count; e++) walker->arrival[r][e] = LK_NONE;
 	for (uint32_t i = 0; i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
-		w->before[r][i] = last[op->stream];
+		walker->before[r][i] = last[op->stream];
 		last[op->stream] = i;
-		if (op->what == LK_LIFTED_LAG) w->arrival[r][op->event] = i;
+		if (op->what == LK_LIFTED_LAG) walker->arrival[r][op->event] = i;
 	}
 	return LK_OK;
 }
 
-static void later(const struct walker *w, struct place candidate, struct place *best) {
-	if (best->op == LK_NONE || end_of(w, candidate) > end_of(w, *best)) *best = candidate;
+static void later(const struct walker *walker, struct place candidate, struct place *best) {
+	if (best->op == LK_NONE || end_of(walker, candidate) > end_of(walker, *best)) *best = candidate;
 }
 
-static struct place before(const struct walker *w, struct place at) {
-	const lk_lifted_rank *rank = &w->lifted->rank[at.rank];
+static struct place before(const struct walker *walker, struct place at) {
+	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];
 	struct place best = {at.rank, LK_NONE};
-	if (w->before[at.rank][at.op] != LK_NONE) later(w, (struct place){at.rank, w->before[at.rank][at.op]}, &best);
-	for (uint32_t d = op->dep_begin; d < op->dep_end; d++) later(w, (struct place){at.rank, rank->deps.at[d]}, &best);
+	if (walker->before[at.rank][at.op] != LK_NONE) later(walker, (struct place){at.rank, walker->before[at.rank][at.op]}, &best);
+	for (uint32_t d = op->dep_begin; d < op->dep_end; d++) later(walker, (struct place){at.rank, rank->deps.at[d]}, &best);
 	if (op->what != LK_LIFTED_COMM || op->peers) return best;
-	const lk_traces *t = w->lifted->traces;
-	const lk_match *match = lk_traces_match(t, at.rank, op->event);
+	const lk_traces *traces = walker->lifted->traces;
+	const lk_match *match = lk_traces_match(traces, at.rank, op->event);
 	for (uint32_t m = match->begin; m < match->end; m++) {
-		const lk_match_member *member = &t->members.at[m];
-		uint32_t arrived = w->arrival[member->capture][member->event];
-		if (arrived != LK_NONE) later(w, (struct place){member->capture, arrived}, &best);
+		const lk_match_member *member = &traces->members.at[m];
+		uint32_t arrived = walker->arrival[member->capture][member->event];
+		if (arrived != LK_NONE) later(walker, (struct place){member->capture, arrived}, &best);
 	}
 	return best;
 }
 
 /* ---- where its time goes ---- */
 
-static lk_critical_kind host_kind(const lk_host_piece *p) {
-	if (p->loading) return LK_CRITICAL_LOADING;
-	if (p->call == LK_CALL_SYNC) return LK_CRITICAL_SYNC;
-	if (p->term == LK_T4) return LK_CRITICAL_LAUNCH;
-	return p->term == LK_T1 ? LK_CRITICAL_BETWEEN : LK_CRITICAL_OPERATIONS;
+static lk_critical_kind host_kind(const lk_host_piece *piece) {
+	if (piece->loading) return LK_CRITICAL_LOADING;
+	if (piece->call == LK_CALL_SYNC) return LK_CRITICAL_SYNC;
+	if (piece->term == LK_T4) return LK_CRITICAL_LAUNCH;
+	return piece->term == LK_T1 ? LK_CRITICAL_BETWEEN : LK_CRITICAL_OPERATIONS;
 }
 
-static void account_host(struct walker *w, const lk_lifted_rank *rank, const lk_lifted_op *op, double ns) {
+static void account_host(struct walker *walker, const lk_lifted_rank *rank, const lk_lifted_op *op, double ns) {
 	double sum = 0;
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++) sum += (double)rank->pieces.at[p].dur_ns;
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
-		w->out->ns[host_kind(&rank->pieces.at[p])] += sum > 0 ? ns * (double)rank->pieces.at[p].dur_ns / sum : 0;
-	if (!(sum > 0)) w->out->ns[LK_CRITICAL_OPERATIONS] += ns;
+		walker->out->ns[host_kind(&rank->pieces.at[p])] += sum > 0 ? ns * (double)rank->pieces.at[p].dur_ns / sum : 0;
+	if (!(sum > 0)) walker->out->ns[LK_CRITICAL_OPERATIONS] += ns;
 }
 
-static void account(struct walker *w, struct place at, double ns) {
-	const lk_lifted_rank *rank = &w->lifted->rank[at.rank];
+static void account(struct walker *walker, struct place at, double ns) {
+	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];
 	double lag = (double)op->lag_ns < ns ? (double)op->lag_ns : ns;
 	switch (op->what) {
-	case LK_LIFTED_HOST: account_host(w, rank, op, ns); return;
+	case LK_LIFTED_HOST: account_host(walker, rank, op, ns); return;
 	case LK_LIFTED_LAG:
-	case LK_LIFTED_WAIT: w->out->ns[LK_CRITICAL_LAG] += ns; return;
-	case LK_LIFTED_COMM: w->out->ns[LK_CRITICAL_COMMUNICATION] += ns; return;
-	case LK_LIFTED_PEERS: w->out->ns[LK_CRITICAL_PEERS] += ns; return;
+	case LK_LIFTED_WAIT: walker->out->ns[LK_CRITICAL_LAG] += ns; return;
+	case LK_LIFTED_COMM: walker->out->ns[LK_CRITICAL_COMMUNICATION] += ns; return;
+	case LK_LIFTED_PEERS: walker->out->ns[LK_CRITICAL_PEERS] += ns; return;
 	case LK_LIFTED_DEVICE:
 	case LK_LIFTED_CARRIED:
-		w->out->ns[LK_CRITICAL_LAG] += lag;
-		w->out->ns[rank->capture->kind[op->event] == LK_EVENT_KERNEL ? LK_CRITICAL_COMPUTE : LK_CRITICAL_COPY] += ns - lag;
+		walker->out->ns[LK_CRITICAL_LAG] += lag;
+		walker->out->ns[rank->capture->kind[op->event] == LK_EVENT_KERNEL ? LK_CRITICAL_COMPUTE : LK_CRITICAL_COPY] += ns - lag;
 		return;
-	default: w->out->ns[LK_CRITICAL_OTHER] += ns;
+	default: walker->out->ns[LK_CRITICAL_OTHER] += ns;
 	}
 }
 
 /* ---- the walk ---- */
 
-static lk_status walk(struct walker *w, lk_error *err) {
+static lk_status walk(struct walker *walker, lk_error *err) {
 	struct place at = {0, LK_NONE};
-	for (uint32_t r = 0; r < w->lifted->traces->count; r++) later(w, (struct place){r, w->lifted->rank[r].end}, &at);
-	int64_t until = end_of(w, at);
+	for (uint32_t r = 0; r < walker->lifted->traces->count; r++) later(walker, (struct place){r, walker->lifted->rank[r].end}, &at);
+	int64_t until = end_of(walker, at);
 	size_t most = 1;
-	for (uint32_t r = 0; r < w->lifted->traces->count; r++) most += w->lifted->rank[r].ops.count;
+	for (uint32_t r = 0; r < walker->lifted->traces->count; r++) most += walker->lifted->rank[r].ops.count;
 	/* Ranks whose collectives came in different orders wait in a circle: no chain is longer than all operations. */
-	while (w->out->ops.count < most) {
-		struct place from = before(w, at);
-		const lk_lifted_rank *rank = &w->lifted->rank[at.rank];
-		int64_t start = from.op == LK_NONE ? lk_traces_time(w->lifted->traces, at.rank, rank->from_ns) : end_of(w, from);
+	while (walker->out->ops.count < most) {
+		struct place from = before(walker, at);
+		const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
+		int64_t start = from.op == LK_NONE ? lk_traces_time(walker->lifted->traces, at.rank, rank->from_ns) : end_of(walker, from);
 		/* Clocks are rounded: what came before may seem to end behind it. */
 		if (start > until) start = until;
-		if (!lk_push(&w->out->ops)) return lk_oom(err);
-		*lk_last(&w->out->ops) = (lk_critical_op){at.rank, at.op, start, until};
-		account(w, at, (double)(until - start));
-		w->out->length_ns += (double)(until - start);
+		if (!lk_push(&walker->out->ops)) return lk_oom(err);
+		*lk_last(&walker->out->ops) = (lk_critical_op){at.rank, at.op, start, until};
+		account(walker, at, (double)(until - start));
+		walker->out->length_ns += (double)(until - start);
 		if (from.op == LK_NONE) return LK_OK;
-		w->out->hops += from.rank != at.rank;
+		walker->out->hops += from.rank != at.rank;
 		at = from;
 		until = start;
 	}
-	return lk_fail(err, LK_ERR_INPUT, w->lifted->traces->capture[0]->path, "the ranks' collectives wait for one another in a circle");
+	return lk_fail(err, LK_ERR_INPUT, walker->lifted->traces->capture[0]->path, "the ranks' collectives wait for one another in a circle");
 }
 
 static void reverse(lk_critical_chain *chain) {

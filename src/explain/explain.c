@@ -92,12 +92,12 @@ static const char *without_number(const char *text) {
 }
 
 static lk_status take_warnings(lk_explain_work *w, lk_error *err) {
-	const lk_traces *t = w->traces;
+	const lk_traces *traces = w->traces;
 	uint32_t silent = 0, unmarked = 0, shown = 0;
-	bool recorded = strcmp(t->capture[0]->format, "lockstep recording") == 0;
-	for (size_t i = 0; i < t->warnings.count; i++)
-		LK_TRY(lk_explain_warn(w, err, "%s", without_number(t->warnings.at[i])));
-	for (size_t i = 0; i < t->problems.count; i++) LK_TRY(lk_explain_warn(w, err, "%s", t->problems.at[i]));
+	bool recorded = strcmp(traces->capture[0]->format, "lockstep recording") == 0;
+	for (size_t i = 0; i < traces->warnings.count; i++)
+		LK_TRY(lk_explain_warn(w, err, "%s", without_number(traces->warnings.at[i])));
+	for (size_t i = 0; i < traces->problems.count; i++) LK_TRY(lk_explain_warn(w, err, "%s", traces->problems.at[i]));
 	for (uint32_t r = 0; r < w->count; r++) {
 		if (!w->rank[r].shown) continue;
 		shown++;
@@ -174,26 +174,26 @@ static lk_status join_ranks(lk_explain_work *w, lk_error *err) {
 
 /* A step's time is the mean of its ranks; its noise is how steps differ. */
 static lk_status measure_steps(lk_explain_work *w, lk_error *err) {
-	lk_explanation *x = &w->result;
+	lk_explanation *explanation = &w->result;
 	lk_timed_list order = {0};
-	bool good = lk_reserve(&order, (size_t)x->step_rows + 1);
-	for (int i = 0; good && i < x->step_rows; i++)
-		order.at[order.count++] = (lk_timed){(uint64_t)x->steps[i].number, (uint32_t)i};
+	bool good = lk_reserve(&order, (size_t)explanation->step_rows + 1);
+	for (int i = 0; good && i < explanation->step_rows; i++)
+		order.at[order.count++] = (lk_timed){(uint64_t)explanation->steps[i].number, (uint32_t)i};
 	good = good && lk_timed_sort(order.at, order.count);
 	double sum = 0, squares = 0;
 	for (size_t first = 0, end; good && first < order.count; first = end) {
 		double step = 0;
 		for (end = first; end < order.count && order.at[end].key == order.at[first].key; end++)
-			step += (double)x->steps[order.at[end].item].dur_ns * 1e-9;
+			step += (double)explanation->steps[order.at[end].item].dur_ns * 1e-9;
 		step /= (double)(end - first);
 		/* Welford's recurrence: no cancellation. */
-		double off = step - (x->step_count ? sum / x->step_count : 0);
-		sum += step, x->step_count++;
-		squares += off * (step - sum / x->step_count);
+		double off = step - (explanation->step_count ? sum / explanation->step_count : 0);
+		sum += step, explanation->step_count++;
+		squares += off * (step - sum / explanation->step_count);
 	}
 	lk_vec_free(&order);
-	x->step_s = x->step_count ? sum / x->step_count : NAN;
-	x->step_deviation_s = x->step_count > 1 ? sqrt(squares / (x->step_count - 1)) : NAN;
+	explanation->step_s = explanation->step_count ? sum / explanation->step_count : NAN;
+	explanation->step_deviation_s = explanation->step_count > 1 ? sqrt(squares / (explanation->step_count - 1)) : NAN;
 	return good ? LK_OK : lk_oom(err);
 }
 
@@ -201,25 +201,25 @@ static lk_status measure_steps(lk_explain_work *w, lk_error *err) {
 static const double ODD_STEP = 1.3;
 
 static lk_status warn_odd_steps(lk_explain_work *w, lk_error *err) {
-	const lk_explanation *x = &w->result;
-	lk_timed *all = malloc(((size_t)x->step_rows + 1) * sizeof *all);
+	const lk_explanation *explanation = &w->result;
+	lk_timed *all = malloc(((size_t)explanation->step_rows + 1) * sizeof *all);
 	if (!all) return lk_oom(err);
-	for (int i = 0; i < x->step_rows; i++) all[i] = (lk_timed){(uint64_t)x->steps[i].dur_ns, (uint32_t)i};
-	bool good = lk_timed_sort(all, (size_t)x->step_rows);
-	double median = good ? lk_stats_of(all, (size_t)x->step_rows).median_ns : NAN;
+	for (int i = 0; i < explanation->step_rows; i++) all[i] = (lk_timed){(uint64_t)explanation->steps[i].dur_ns, (uint32_t)i};
+	bool good = lk_timed_sort(all, (size_t)explanation->step_rows);
+	double median = good ? lk_stats_of(all, (size_t)explanation->step_rows).median_ns : NAN;
 	free(all);
 	int odd = 0, first = 0;
-	for (int i = x->step_rows; i-- > 0;) {
-		double ratio = (double)x->steps[i].dur_ns / median;
+	for (int i = explanation->step_rows; i-- > 0;) {
+		double ratio = (double)explanation->steps[i].dur_ns / median;
 		if (ratio < ODD_STEP && ratio > 1 / ODD_STEP) continue;
 		odd++, first = i;
 	}
-	if (!odd || x->step_rows < 3) return good ? LK_OK : lk_oom(err);
+	if (!odd || explanation->step_rows < 3) return good ? LK_OK : lk_oom(err);
 	return lk_explain_warn(
 		w, err,
 		"%d of %d steps differ from the median by more than 30 %%: step %lld takes %.2f times as long; "
 		"--steps A-B leaves some out",
-		odd, x->step_rows, (long long)x->steps[first].number, (double)x->steps[first].dur_ns / median);
+		odd, explanation->step_rows, (long long)explanation->steps[first].number, (double)explanation->steps[first].dur_ns / median);
 }
 
 /* ---- the question ---- */
@@ -255,16 +255,16 @@ static lk_status reproduce(lk_explain_work *w, const lk_explain_request *r, lk_e
 }
 
 static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_error *err) {
-	lk_traces *t = w->traces;
-	w->rank = calloc(t->count + 1, sizeof *w->rank);
+	lk_traces *traces = w->traces;
+	w->rank = calloc(traces->count + 1, sizeof *w->rank);
 	if (!w->rank) return lk_oom(err);
-	w->count = t->count;
+	w->count = traces->count;
 	struct rank_job job = {w, request};
-	LK_TRY(lk_parallel(t->count, request->threads, explain_rank, &job, err));
+	LK_TRY(lk_parallel(traces->count, request->threads, explain_rank, &job, err));
 	LK_TRY(check_rank(w, request->rank, err));
-	w->result.world = t->world;
-	w->result.anchors = t->anchors;
-	w->result.residual_max_s = t->residual_max_ns * 1e-9;
+	w->result.world = traces->world;
+	w->result.anchors = traces->anchors;
+	w->result.residual_max_s = traces->residual_max_ns * 1e-9;
 	w->result.top = request->top;
 	LK_TRY(reproduce(w, request, err));
 	LK_TRY(lk_traces_inputs(&w->arena, &lk_explain_verb, request, request->traces, request->trace_count, &w->result.inputs, err));

@@ -70,7 +70,7 @@ enum {
 };
 
 typedef struct lk_rank_work lk_rank_work;
-unsigned lk_name_class(lk_rank_work *w, uint32_t name);
+unsigned lk_name_class(lk_rank_work *work, uint32_t name);
 
 /* ---- one rank (explain_rank.c and others) ---- */
 
@@ -134,27 +134,27 @@ struct lk_rank_work {
 
 /* Everything about one rank; needs nothing of another but its place in the traces, so that ranks can be worked on in
  * parallel. Free in any case. */
-lk_status lk_rank_explain(lk_rank_work *w, const lk_traces *traces, uint32_t index, const lk_explain_request *request,
+lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, uint32_t index, const lk_explain_request *request,
                           lk_error *err);
-void lk_rank_free(lk_rank_work *w);
+void lk_rank_free(lk_rank_work *work);
 /* Its parts, in this order. */
-lk_status lk_rank_select(lk_rank_work *w, const char *steps, lk_error *err);
-lk_status lk_rank_gaps(lk_rank_work *w, lk_error *err);
-lk_status lk_rank_launches(lk_rank_work *w, lk_error *err);
-lk_status lk_rank_comms(lk_rank_work *w, lk_error *err);
-lk_status lk_rank_durations(lk_rank_work *w, lk_error *err);
+lk_status lk_rank_select(lk_rank_work *work, const char *steps, lk_error *err);
+lk_status lk_rank_gaps(lk_rank_work *work, lk_error *err);
+lk_status lk_rank_launches(lk_rank_work *work, lk_error *err);
+lk_status lk_rank_comms(lk_rank_work *work, lk_error *err);
+lk_status lk_rank_durations(lk_rank_work *work, lk_error *err);
 
 /* The outermost annotation and operation around a call, names; 0 none. */
-void lk_rank_place(lk_rank_work *w, uint32_t call, uint32_t *note, uint32_t *op);
+void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *op);
 /* A gap of the device of which `lost` has this cause; gaps come in order. False: memory is out. */
-bool lk_stretch_add(lk_rank_work *w, int cause, const lk_interval *gap, int64_t lost, uint32_t call);
-bool lk_stretches_end(lk_rank_work *w);
+bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64_t lost, uint32_t call);
+bool lk_stretches_end(lk_rank_work *work);
 int lk_stretch_order(const void *a, const void *b); /* for qsort: the costliest first */
 
-static inline bool lk_in_windows(const lk_rank_work *w, int64_t time) {
-	const lk_intervals *set = &w->windows.set;
+static inline bool lk_in_windows(const lk_rank_work *work, int64_t time) {
+	const lk_intervals *set = &work->windows.set;
 	if (set->count == 1) return time >= set->at[0].start && time < set->at[0].end; /* steps mostly touch */
-	return time < INT64_MAX && lk_times_between(&w->windows, time, time + 1) > 0;
+	return time < INT64_MAX && lk_times_between(&work->windows, time, time + 1) > 0;
 }
 
 /* ---- all ranks ---- */
@@ -174,14 +174,14 @@ typedef struct lk_explain_work {
 	LK_VEC(lk_explain_stall) stalls;
 } lk_explain_work;
 
-lk_status lk_explain_kernels(lk_explain_work *w, lk_error *err);
-lk_status lk_explain_comms(lk_explain_work *w, lk_error *err);
-lk_status lk_explain_stalls(lk_explain_work *w, lk_error *err);
+lk_status lk_explain_kernels(lk_explain_work *work, lk_error *err);
+lk_status lk_explain_comms(lk_explain_work *work, lk_error *err);
+lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err);
 /* What the hardware allows beside what was measured: explain_roofline.c, explain_curves.c. */
-lk_status lk_explain_hold_against(lk_explain_work *w, const lk_explain_request *request, lk_error *err);
+lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request, lk_error *err);
 bool lk_explain_wants_shapes(const lk_explain_request *request);
-lk_status lk_explain_curves(lk_explain_work *w, const lk_cluster *cluster, lk_error *err);
-lk_status lk_explain_warn(lk_explain_work *w, lk_error *err, const char *fmt, ...) LK_PRINTF(3, 4);
+lk_status lk_explain_curves(lk_explain_work *work, const lk_cluster *cluster, lk_error *err);
+lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt, ...) LK_PRINTF(3, 4);
 
 /* ---- critical: the chain of work that a traced step hangs on: from its end back, always to what was over last of all that
  * had to be over. */

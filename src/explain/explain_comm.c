@@ -13,85 +13,85 @@
 
 /* ---- of one rank ---- */
 
-static int64_t arrival_of(const lk_traces *t, const lk_match_member *m) {
-	return lk_common_ns(t, m->capture, t->capture[m->capture]->start_ns[m->event]);
+static int64_t arrival_of(const lk_traces *traces, const lk_match_member *member) {
+	return lk_common_ns(traces, member->capture, traces->capture[member->capture]->start_ns[member->event]);
 }
 
 /* When the last of the captured ranks arrived, on this rank's clock. Of send and receive, both arrive as well. */
-static void arrival(const lk_rank_work *w, lk_rank_comm *comm) {
-	const lk_traces *t = w->traces;
-	const lk_match *m = lk_traces_match(t, w->index, comm->event);
+static void arrival(const lk_rank_work *work, lk_rank_comm *comm) {
+	const lk_traces *traces = work->traces;
+	const lk_match *match = lk_traces_match(traces, work->index, comm->event);
 	comm->last_ns = INT64_MIN;
-	if (!m || m->end - m->begin < 2) return;
-	int64_t own = w->c->start_ns[comm->event], common = lk_common_ns(t, w->index, own);
-	for (uint32_t i = m->begin; i < m->end; i++) {
-		int64_t at = arrival_of(t, &t->members.at[i]) - common + own;
+	if (!match || match->end - match->begin < 2) return;
+	int64_t own = work->c->start_ns[comm->event], common = lk_common_ns(traces, work->index, own);
+	for (uint32_t i = match->begin; i < match->end; i++) {
+		int64_t at = arrival_of(traces, &traces->members.at[i]) - common + own;
 		if (at <= comm->last_ns) continue;
 		comm->last_ns = at;
-		comm->last_capture = t->members.at[i].capture;
+		comm->last_capture = traces->members.at[i].capture;
 	}
 }
 
 /* Where kernels of communication overlap, the one that began first has the time, so that they add up to the union. */
-static bool add_comm(lk_rank_work *w, uint32_t event, int64_t *claimed) {
-	const lk_capture *c = w->c;
-	int64_t start = c->start_ns[event], end = lk_event_end(c, event);
-	if (!lk_push(&w->comms)) return false;
-	lk_rank_comm *comm = lk_last(&w->comms);
+static bool add_comm(lk_rank_work *work, uint32_t event, int64_t *claimed) {
+	const lk_capture *capture = work->c;
+	int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
+	if (!lk_push(&work->comms)) return false;
+	lk_rank_comm *comm = lk_last(&work->comms);
 	comm->event = event;
-	arrival(w, comm);
+	arrival(work, comm);
 	if (start < *claimed) start = *claimed;
 	if (end > *claimed) *claimed = end;
-	comm->exposed_ns = lk_times_between(&w->exposed, start, end);
+	comm->exposed_ns = lk_times_between(&work->exposed, start, end);
 	if (comm->last_ns != INT64_MIN)
-		comm->exposed_wait_ns = lk_times_between(&w->exposed, start, comm->last_ns < end ? comm->last_ns : end);
+		comm->exposed_wait_ns = lk_times_between(&work->exposed, start, comm->last_ns < end ? comm->last_ns : end);
 	return true;
 }
 
 /* Without a device: what backends of the host say. Nothing is known of what computes beside it. */
-static bool find_host_comms(lk_rank_work *w, lk_timed_list *calls) {
-	const lk_capture *c = w->c;
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (c->kind[i] != LK_EVENT_NOTE && c->kind[i] != LK_EVENT_OP) continue;
-		bool said = c->kind[i] == LK_EVENT_NOTE && (lk_name_class(w, c->name[i]) & LK_NAME_HOST_COMM);
-		if ((!said && !lk_capture_comm(c, i)) || !lk_in_windows(w, c->start_ns[i])) continue;
+static bool find_host_comms(lk_rank_work *work, lk_timed_list *calls) {
+	const lk_capture *capture = work->c;
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (capture->kind[i] != LK_EVENT_NOTE && capture->kind[i] != LK_EVENT_OP) continue;
+		bool said = capture->kind[i] == LK_EVENT_NOTE && (lk_name_class(work, capture->name[i]) & LK_NAME_HOST_COMM);
+		if ((!said && !lk_capture_comm(capture, i)) || !lk_in_windows(work, capture->start_ns[i])) continue;
 		if (!lk_push(calls)) return false;
-		*lk_last(calls) = (lk_timed){(uint64_t)c->start_ns[i], i};
+		*lk_last(calls) = (lk_timed){(uint64_t)capture->start_ns[i], i};
 	}
 	return lk_timed_sort(calls->at, calls->count);
 }
 
-static lk_status host_comms(lk_rank_work *w, lk_error *err) {
+static lk_status host_comms(lk_rank_work *work, lk_error *err) {
 	lk_timed_list calls = {0};
 	int64_t claimed = INT64_MIN;
-	bool good = find_host_comms(w, &calls);
+	bool good = find_host_comms(work, &calls);
 	for (size_t i = 0; good && i < calls.count; i++) {
 		uint32_t event = calls.at[i].item;
-		int64_t start = w->c->start_ns[event], end = lk_event_end(w->c, event);
-		good = lk_push(&w->comms);
+		int64_t start = work->c->start_ns[event], end = lk_event_end(work->c, event);
+		good = lk_push(&work->comms);
 		if (!good) break;
-		lk_rank_comm *comm = lk_last(&w->comms);
+		lk_rank_comm *comm = lk_last(&work->comms);
 		comm->event = event;
-		arrival(w, comm);
+		arrival(work, comm);
 		if (start < claimed) start = claimed;
 		if (end > claimed) claimed = end;
-		comm->exposed_ns = lk_times_between(&w->windows, start, end);
-		w->host_comms = true;
+		comm->exposed_ns = lk_times_between(&work->windows, start, end);
+		work->host_comms = true;
 	}
 	lk_vec_free(&calls);
 	return good ? LK_OK : lk_oom(err);
 }
 
-lk_status lk_rank_comms(lk_rank_work *w, lk_error *err) {
-	const lk_capture *c = w->c;
+lk_status lk_rank_comms(lk_rank_work *work, lk_error *err) {
+	const lk_capture *capture = work->c;
 	int64_t claimed = INT64_MIN;
-	for (size_t i = 0; i < w->device.count; i++) {
-		uint32_t event = w->device.at[i].item;
-		if (c->kind[event] != LK_EVENT_KERNEL) continue;
-		if (!(lk_name_class(w, c->name[event]) & LK_NAME_COMM) && !lk_capture_comm(c, event)) continue;
-		if (!add_comm(w, event, &claimed)) return lk_oom(err);
+	for (size_t i = 0; i < work->device.count; i++) {
+		uint32_t event = work->device.at[i].item;
+		if (capture->kind[event] != LK_EVENT_KERNEL) continue;
+		if (!(lk_name_class(work, capture->name[event]) & LK_NAME_COMM) && !lk_capture_comm(capture, event)) continue;
+		if (!add_comm(work, event, &claimed)) return lk_oom(err);
 	}
-	return w->device.count ? LK_OK : host_comms(w, err);
+	return work->device.count ? LK_OK : host_comms(work, err);
 }
 
 /* ---- of all ranks: by kind and group ---- */
@@ -114,28 +114,28 @@ static double message_bytes(const lk_comm_note *note) {
 }
 
 /* By the match across ranks, else by what the kernel's arguments say, else by its name. */
-static struct identity identify(const lk_rank_work *w, uint32_t event) {
-	const lk_capture *c = w->c;
-	const lk_comm_note *note = lk_capture_comm(c, event);
-	const lk_match *m = lk_traces_match(w->traces, w->index, event);
+static struct identity identify(const lk_rank_work *work, uint32_t event) {
+	const lk_capture *capture = work->c;
+	const lk_comm_note *note = lk_capture_comm(capture, event);
+	const lk_match *match = lk_traces_match(work->traces, work->index, event);
 	struct identity id = {.kind = LK_OP_COUNT, .group = "", .ranks = "", .bytes = NAN};
 	if (note) {
-		const char *text = lk_capture_text(c, note->group_text);
-		id = (struct identity){note->kind, *text ? text : lk_capture_text(c, note->group), lk_capture_text(c, note->ranks),
+		const char *text = lk_capture_text(capture, note->group_text);
+		id = (struct identity){note->kind, *text ? text : lk_capture_text(capture, note->group), lk_capture_text(capture, note->ranks),
 						note->group_size, message_bytes(note)};
 	}
-	if (m) {
-		const lk_run_group *g = &w->traces->groups.at[m->group];
-		id.kind = m->kind;
-		if (!*id.group) id.group = g->name;
-		if (!id.size) id.size = g->size;
+	if (match) {
+		const lk_run_group *group = &work->traces->groups.at[match->group];
+		id.kind = match->kind;
+		if (!*id.group) id.group = group->name;
+		if (!id.size) id.size = group->size;
 		/* all of the run were captured, so that those who take part are the group; of a run that seems to have one rank,
 		 * nobody knows that */
-		if (!id.size && g->count > 1 && w->traces->world == (int32_t)w->traces->count) id.size = (int)g->count;
-		if (!*id.ranks) id.ranks = g->ranks;
-		if (m->bytes >= 0) id.bytes = (double)m->bytes;
+		if (!id.size && group->count > 1 && work->traces->world == (int32_t)work->traces->count) id.size = (int)group->count;
+		if (!*id.ranks) id.ranks = group->ranks;
+		if (match->bytes >= 0) id.bytes = (double)match->bytes;
 	}
-	if (id.kind >= LK_OP_COUNT) id.kind = lk_comm_kind(lk_capture_text(c, c->name[event]));
+	if (id.kind >= LK_OP_COUNT) id.kind = lk_comm_kind(lk_capture_text(capture, capture->name[event]));
 	return id;
 }
 
@@ -158,11 +158,11 @@ static struct comm_row *row_of(struct comm_sums *sums, const struct identity *id
 	return lk_last(&sums->rows);
 }
 
-static void add_to(struct comm_row *row, const lk_rank_work *w, const lk_rank_comm *comm, const struct identity *id) {
-	int64_t start = w->c->start_ns[comm->event], end = lk_event_end(w->c, comm->event);
+static void add_to(struct comm_row *row, const lk_rank_work *work, const lk_rank_comm *comm, const struct identity *id) {
+	int64_t start = work->c->start_ns[comm->event], end = lk_event_end(work->c, comm->event);
 	lk_explain_comm *sum = &row->sum;
 	sum->count++;
-	sum->host = w->host_comms;
+	sum->host = work->host_comms;
 	sum->kernel_ns += end - start;
 	sum->exposed_ns += comm->exposed_ns;
 	if (id->size > sum->group_size) sum->group_size = id->size;
@@ -201,49 +201,49 @@ static lk_explain_comm finish(const struct comm_row *row) {
 	return sum;
 }
 
-static lk_status add_rank(struct comm_sums *sums, const lk_rank_work *w, lk_arena *arena, lk_error *err) {
-	for (size_t i = 0; i < w->comms.count; i++) {
-		struct identity id = identify(w, w->comms.at[i].event);
+static lk_status add_rank(struct comm_sums *sums, const lk_rank_work *work, lk_arena *arena, lk_error *err) {
+	for (size_t i = 0; i < work->comms.count; i++) {
+		struct identity id = identify(work, work->comms.at[i].event);
 		struct comm_row *row = row_of(sums, &id, arena);
 		if (!row) return lk_oom(err);
-		add_to(row, w, &w->comms.at[i], &id);
+		add_to(row, work, &work->comms.at[i], &id);
 	}
 	return LK_OK;
 }
 
-static lk_status sum_comms(lk_explain_work *w, struct comm_sums *sums, lk_error *err) {
+static lk_status sum_comms(lk_explain_work *work, struct comm_sums *sums, lk_error *err) {
 	if (!sums->names) return lk_oom(err);
-	for (uint32_t r = 0; r < w->count; r++)
-		if (w->rank[r].shown) LK_TRY(add_rank(sums, &w->rank[r], &w->arena, err));
+	for (uint32_t r = 0; r < work->count; r++)
+		if (work->rank[r].shown) LK_TRY(add_rank(sums, &work->rank[r], &work->arena, err));
 	size_t count = sums->rows.count;
-	lk_explain_comm *out = LK_ARRAY(&w->arena, lk_explain_comm, count);
+	lk_explain_comm *out = LK_ARRAY(&work->arena, lk_explain_comm, count);
 	if (!out) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) out[i] = finish(&sums->rows.at[i]);
 	if (count) qsort(out, count, sizeof *out, by_exposed);
-	w->result.comm = out;
-	w->result.comm_count = (int)count;
+	work->result.comm = out;
+	work->result.comm_count = (int)count;
 	return LK_OK;
 }
 
 /* ---- who comes last ---- */
 
-static double median_compute(const lk_explain_work *w) {
-	lk_timed *all = malloc((w->count + 1) * sizeof *all);
+static double median_compute(const lk_explain_work *work) {
+	lk_timed *all = malloc((work->count + 1) * sizeof *all);
 	if (!all) return NAN;
-	for (uint32_t r = 0; r < w->count; r++) all[r] = (lk_timed){(uint64_t)w->rank[r].result.compute_ns, r};
-	double median = lk_timed_sort(all, w->count) ? lk_stats_of(all, w->count).median_ns : NAN;
+	for (uint32_t r = 0; r < work->count; r++) all[r] = (lk_timed){(uint64_t)work->rank[r].result.compute_ns, r};
+	double median = lk_timed_sort(all, work->count) ? lk_stats_of(all, work->count).median_ns : NAN;
 	free(all);
 	return median;
 }
 
 /* Of a match: the last rank, and how far it is behind the one before it. */
-static void count_last(const lk_explain_work *w, const lk_match *m, lk_explain_straggler *rows) {
-	const lk_traces *t = w->traces;
+static void count_last(const lk_explain_work *work, const lk_match *match, lk_explain_straggler *rows) {
+	const lk_traces *traces = work->traces;
 	int64_t last = INT64_MIN, before = INT64_MIN;
 	uint32_t who = 0;
-	for (uint32_t i = m->begin; i < m->end; i++) {
-		const lk_match_member *member = &t->members.at[i];
-		int64_t at = arrival_of(t, member);
+	for (uint32_t i = match->begin; i < match->end; i++) {
+		const lk_match_member *member = &traces->members.at[i];
+		int64_t at = arrival_of(traces, member);
 		rows[member->capture].collectives++;
 		if (at > last) before = last, last = at, who = member->capture;
 		else if (at > before) before = at;
@@ -253,44 +253,44 @@ static void count_last(const lk_explain_work *w, const lk_match *m, lk_explain_s
 	rows[who].late_ns += last - before;
 }
 
-static bool looked_at(const lk_explain_work *w, const lk_match *m) {
-	if (m->end - m->begin < 2) return false;
-	const lk_match_member *first = &w->traces->members.at[m->begin];
-	const lk_rank_work *r = &w->rank[first->capture];
-	return lk_in_windows(r, r->c->start_ns[first->event]);
+static bool looked_at(const lk_explain_work *work, const lk_match *match) {
+	if (match->end - match->begin < 2) return false;
+	const lk_match_member *first = &work->traces->members.at[match->begin];
+	const lk_rank_work *rank_work = &work->rank[first->capture];
+	return lk_in_windows(rank_work, rank_work->c->start_ns[first->event]);
 }
 
-static void count_waits(const lk_rank_work *w, lk_explain_straggler *rows) {
-	for (size_t i = 0; i < w->comms.count; i++) {
-		const lk_rank_comm *comm = &w->comms.at[i];
-		if (comm->last_ns == INT64_MIN || comm->last_capture == w->index) continue;
-		int64_t start = w->c->start_ns[comm->event], end = lk_event_end(w->c, comm->event);
+static void count_waits(const lk_rank_work *work, lk_explain_straggler *rows) {
+	for (size_t i = 0; i < work->comms.count; i++) {
+		const lk_rank_comm *comm = &work->comms.at[i];
+		if (comm->last_ns == INT64_MIN || comm->last_capture == work->index) continue;
+		int64_t start = work->c->start_ns[comm->event], end = lk_event_end(work->c, comm->event);
 		int64_t turn = comm->last_ns > end ? end : comm->last_ns;
-		if (turn > start) rows[w->index].waited_ns += turn - start;
-		if (w->shown) rows[comm->last_capture].caused_ns += comm->exposed_wait_ns;
+		if (turn > start) rows[work->index].waited_ns += turn - start;
+		if (work->shown) rows[comm->last_capture].caused_ns += comm->exposed_wait_ns;
 	}
 }
 
-lk_status lk_explain_comms(lk_explain_work *w, lk_error *err) {
+lk_status lk_explain_comms(lk_explain_work *work, lk_error *err) {
 	struct comm_sums sums = {.names = lk_intern_new()};
-	lk_status status = sum_comms(w, &sums, err);
+	lk_status status = sum_comms(work, &sums, err);
 	lk_intern_free(sums.names);
 	lk_vec_free(&sums.rows);
 	LK_TRY(status);
-	lk_explain_straggler *late = LK_ARRAY(&w->arena, lk_explain_straggler, w->count);
+	lk_explain_straggler *late = LK_ARRAY(&work->arena, lk_explain_straggler, work->count);
 	if (!late) return lk_oom(err);
-	double median = median_compute(w);
+	double median = median_compute(work);
 	uint64_t counted = 0;
-	for (uint32_t r = 0; r < w->count; r++) {
-		late[r].rank = w->rank[r].result.rank;
-		late[r].compute_ratio = median > 0 ? (double)w->rank[r].result.compute_ns / median : NAN;
-		count_waits(&w->rank[r], late);
+	for (uint32_t r = 0; r < work->count; r++) {
+		late[r].rank = work->rank[r].result.rank;
+		late[r].compute_ratio = median > 0 ? (double)work->rank[r].result.compute_ns / median : NAN;
+		count_waits(&work->rank[r], late);
 	}
-	for (size_t i = 0; i < w->traces->matches.count; i++) {
-		const lk_match *m = &w->traces->matches.at[i];
-		if (looked_at(w, m)) count_last(w, m, late), counted++;
+	for (size_t i = 0; i < work->traces->matches.count; i++) {
+		const lk_match *match = &work->traces->matches.at[i];
+		if (looked_at(work, match)) count_last(work, match, late), counted++;
 	}
-	w->result.stragglers = late;
-	w->result.straggler_count = counted ? (int)w->count : 0;
+	work->result.stragglers = late;
+	work->result.straggler_count = counted ? (int)work->count : 0;
 	return LK_OK;
 }

@@ -71,8 +71,8 @@ static double busbw(lk_coll_kind kind, const lk_group_shape *shape, double bytes
 	return lk_collective_cost(kind, shape, bytes).busbw * 1e-9;
 }
 
-static lk_status draw(lk_explain_work *w, lk_coll_kind kind, const lk_group_shape *shape, lk_explain_curve *out, lk_error *err) {
-	double *bytes = LK_ARRAY(&w->arena, double, SIZES), *rates = LK_ARRAY(&w->arena, double, SIZES);
+static lk_status draw(lk_explain_work *work, lk_coll_kind kind, const lk_group_shape *shape, lk_explain_curve *out, lk_error *err) {
+	double *bytes = LK_ARRAY(&work->arena, double, SIZES), *rates = LK_ARRAY(&work->arena, double, SIZES);
 	if (!bytes || !rates) return lk_oom(err);
 	for (int i = 0; i < SIZES; i++) {
 		bytes[i] = ldexp(1, LEAST_SIZE + i);
@@ -83,24 +83,24 @@ static lk_status draw(lk_explain_work *w, lk_coll_kind kind, const lk_group_shap
 }
 
 /* By device and NCCL: what hosts send is not in this model. */
-static bool modelled(const lk_explain_comm *c) { return !c->host && c->group_size > 1 && c->group_size <= 1 << 20; }
+static bool modelled(const lk_explain_comm *comm) { return !comm->host && comm->group_size > 1 && comm->group_size <= 1 << 20; }
 
-lk_status lk_explain_curves(lk_explain_work *w, const lk_cluster *cluster, lk_error *err) {
-	lk_explanation *x = &w->result;
-	lk_explain_comm *comm = (lk_explain_comm *)x->comm; /* the arena's, made by explain_comm.c */
-	lk_explain_curve *curves = LK_ARRAY(&w->arena, lk_explain_curve, MOST_CURVES);
+lk_status lk_explain_curves(lk_explain_work *work, const lk_cluster *cluster, lk_error *err) {
+	lk_explanation *explanation = &work->result;
+	lk_explain_comm *comm = (lk_explain_comm *)explanation->comm; /* the arena's, made by explain_comm.c */
+	lk_explain_curve *curves = LK_ARRAY(&work->arena, lk_explain_curve, MOST_CURVES);
 	if (!curves) return lk_oom(err);
-	for (int i = 0; i < x->comm_count; i++) {
+	for (int i = 0; i < explanation->comm_count; i++) {
 		lk_coll_kind kind;
 		lk_group_shape shape;
 		if (!modelled(&comm[i]) || !collective_of(comm[i].kind, &kind) || !shape_of(&comm[i], cluster, &shape)) continue;
 		if (comm[i].bytes > 0) comm[i].model_busbw = busbw(kind, &shape, comm[i].bytes / (double)comm[i].count);
-		if (x->curve_count == MOST_CURVES) continue;
-		lk_explain_curve *curve = &curves[x->curve_count++];
+		if (explanation->curve_count == MOST_CURVES) continue;
+		lk_explain_curve *curve = &curves[explanation->curve_count++];
 		*curve = (lk_explain_curve){.kind = comm[i].kind, .group = comm[i].group, .ranks = comm[i].group_size, .nodes = shape.nodes, .comm = i};
-		LK_TRY(draw(w, kind, &shape, curve, err));
+		LK_TRY(draw(work, kind, &shape, curve, err));
 	}
-	x->curves = curves;
-	if (x->comm_count && !x->curve_count) x->no_curves = "the traces do not say how many ranks their groups have";
+	explanation->curves = curves;
+	if (explanation->comm_count && !explanation->curve_count) explanation->no_curves = "the traces do not say how many ranks their groups have";
 	return LK_OK;
 }

@@ -14,93 +14,93 @@ struct queue {
 	bool begun;
 };
 
-static void spend(const lk_rank_work *w, struct queue *q, int64_t moment) {
-	if (q->begun) {
-		int64_t inside = lk_times_between(&w->windows, q->since, moment);
+static void spend(const lk_rank_work *work, struct queue *queue, int64_t moment) {
+	if (queue->begun) {
+		int64_t inside = lk_times_between(&work->windows, queue->since, moment);
 		if (inside > 0) {
-			q->time[q->length < QUEUE_FULL ? q->length : QUEUE_FULL] += inside;
-			if (q->length < q->min) q->min = q->length;
-			if (q->length > q->max) q->max = q->length;
+			queue->time[queue->length < QUEUE_FULL ? queue->length : QUEUE_FULL] += inside;
+			if (queue->length < queue->min) queue->min = queue->length;
+			if (queue->length > queue->max) queue->max = queue->length;
 		}
 	}
-	q->begun = true;
-	q->since = moment;
+	queue->begun = true;
+	queue->since = moment;
 }
 
-static int64_t at_share(const struct queue *q, int64_t span, double share) {
+static int64_t at_share(const struct queue *queue, int64_t span, double share) {
 	double want = share * (double)span, sum = 0;
 	for (int i = 0; i <= QUEUE_FULL; i++) {
-		sum += (double)q->time[i];
+		sum += (double)queue->time[i];
 		if (sum >= want && sum > 0) return i;
 	}
 	return 0;
 }
 
-static lk_explain_queue summary(const struct queue *q) {
-	lk_explain_queue row = {.min = q->min == INT64_MAX ? 0 : q->min, .max = q->max, .full_ns = q->time[QUEUE_FULL]};
+static lk_explain_queue summary(const struct queue *queue) {
+	lk_explain_queue row = {.min = queue->min == INT64_MAX ? 0 : queue->min, .max = queue->max, .full_ns = queue->time[QUEUE_FULL]};
 	double sum = 0;
 	for (int i = 0; i <= QUEUE_FULL; i++) {
-		row.span_ns += q->time[i];
-		sum += (double)q->time[i] * i;
+		row.span_ns += queue->time[i];
+		sum += (double)queue->time[i] * i;
 	}
 	row.mean = row.span_ns ? sum / (double)row.span_ns : 0;
-	row.median = (double)at_share(q, row.span_ns, 0.5);
-	row.p95 = (double)at_share(q, row.span_ns, 0.95);
+	row.median = (double)at_share(queue, row.span_ns, 0.5);
+	row.p95 = (double)at_share(queue, row.span_ns, 0.95);
 	return row;
 }
 
 /* Launch calls of a stream up, begins of its kernels down, merged by time. */
-static void walk(const lk_rank_work *w, const lk_timed *launch, const lk_timed *begin, size_t count, struct queue *q) {
+static void walk(const lk_rank_work *work, const lk_timed *launch, const lk_timed *begin, size_t count, struct queue *queue) {
 	for (size_t up = 0, down = 0; down < count;) {
 		bool launched = up < count && launch[up].key <= begin[down].key;
-		spend(w, q, (int64_t)(launched ? launch[up].key : begin[down].key));
-		q->length += launched ? 1 : -1;
+		spend(work, queue, (int64_t)(launched ? launch[up].key : begin[down].key));
+		queue->length += launched ? 1 : -1;
 		up += launched, down += !launched;
 	}
 }
 
 /* The work of a stream whose launch is known: it, and its launch. */
-static lk_status launched_work(const lk_rank_work *w, const lk_lane *lane, lk_timed_list *launches,
+static lk_status launched_work(const lk_rank_work *work, const lk_lane *lane, lk_timed_list *launches,
 							   lk_timed_list *begins, lk_error *err) {
-	const lk_capture *c = w->c;
+	const lk_capture *capture = work->c;
 	launches->count = begins->count = 0;
 	if (!lk_reserve(launches, lane->end - lane->begin) || !lk_reserve(begins, lane->end - lane->begin))
 		return lk_oom(err);
 	for (uint32_t at = lane->begin; at < lane->end; at++) {
-		uint32_t event = c->order[at], call = c->launch[event];
-		if (!lk_event_on_device(c->kind[event]) || call == LK_NONE) continue;
+		uint32_t event = capture->order[at], call = capture->launch[event];
+		if (!lk_event_on_device(capture->kind[event]) || call == LK_NONE) continue;
 		/* Clocks of host and device may disagree a little: nothing begins before it is launched. */
-		int64_t begin = c->start_ns[event] > c->start_ns[call] ? c->start_ns[event] : c->start_ns[call];
-		lk_timed_put(launches, (uint64_t)c->start_ns[call], call);
+		int64_t begin = capture->start_ns[event] > capture->start_ns[call] ? capture->start_ns[event] : capture->start_ns[call];
+		lk_timed_put(launches, (uint64_t)capture->start_ns[call], call);
 		lk_timed_put(begins, (uint64_t)begin, event);
 	}
 	bool sorted = lk_timed_sort(launches->at, launches->count) && lk_timed_sort(begins->at, begins->count);
 	return sorted ? LK_OK : lk_oom(err);
 }
 
-static lk_status stream_queue(lk_rank_work *w, const lk_lane *lane, lk_timed_list *launches, lk_timed_list *begins,
+static lk_status stream_queue(lk_rank_work *work, const lk_lane *lane, lk_timed_list *launches, lk_timed_list *begins,
                               lk_error *err) {
-	LK_TRY(launched_work(w, lane, launches, begins, err));
+	LK_TRY(launched_work(work, lane, launches, begins, err));
 	if (!begins->count) return LK_OK;
-	struct queue *q = calloc(1, sizeof *q);
-	if (!q) return lk_oom(err);
-	q->min = INT64_MAX;
-	walk(w, launches->at, begins->at, begins->count, q);
-	lk_explain_queue row = summary(q);
-	free(q);
-	row.rank = w->result.rank, row.stream = lane->thread;
-	for (size_t i = 0; i < launches->count; i++) row.launches += lk_in_windows(w, (int64_t)launches->at[i].key);
+	struct queue *queue = calloc(1, sizeof *queue);
+	if (!queue) return lk_oom(err);
+	queue->min = INT64_MAX;
+	walk(work, launches->at, begins->at, begins->count, queue);
+	lk_explain_queue row = summary(queue);
+	free(queue);
+	row.rank = work->result.rank, row.stream = lane->thread;
+	for (size_t i = 0; i < launches->count; i++) row.launches += lk_in_windows(work, (int64_t)launches->at[i].key);
 	if (!row.launches && !row.span_ns) return LK_OK;
-	if (!lk_push(&w->queue_rows)) return lk_oom(err);
-	*lk_last(&w->queue_rows) = row;
+	if (!lk_push(&work->queue_rows)) return lk_oom(err);
+	*lk_last(&work->queue_rows) = row;
 	return LK_OK;
 }
 
-static lk_status queues(lk_rank_work *w, lk_error *err) {
+static lk_status queues(lk_rank_work *work, lk_error *err) {
 	lk_timed_list launches = {0}, begins = {0};
 	lk_status status = LK_OK;
-	for (size_t l = 0; l < w->c->lanes.count && status == LK_OK; l++)
-		if (w->c->lanes.at[l].stream) status = stream_queue(w, &w->c->lanes.at[l], &launches, &begins, err);
+	for (size_t l = 0; l < work->c->lanes.count && status == LK_OK; l++)
+		if (work->c->lanes.at[l].stream) status = stream_queue(work, &work->c->lanes.at[l], &launches, &begins, err);
 	lk_vec_free(&launches);
 	lk_vec_free(&begins);
 	return status;
@@ -108,32 +108,32 @@ static lk_status queues(lk_rank_work *w, lk_error *err) {
 
 /* ---- what launches cost ---- */
 
-static bool costs(lk_rank_work *w, lk_timed_list *cpu, lk_timed_list *gpu, lk_timed_list *delay) {
-	const lk_capture *c = w->c;
-	size_t most = w->device.count;
+static bool costs(lk_rank_work *work, lk_timed_list *cpu, lk_timed_list *gpu, lk_timed_list *delay) {
+	const lk_capture *capture = work->c;
+	size_t most = work->device.count;
 	if (!lk_reserve(cpu, most) || !lk_reserve(gpu, most) || !lk_reserve(delay, most)) return false;
 	for (size_t i = 0; i < most; i++) {
-		uint32_t event = w->device.at[i].item, call = c->launch[event];
+		uint32_t event = work->device.at[i].item, call = capture->launch[event];
 		/* Of a graph's kernels the launch speaks for the first alone. */
-		if (call == LK_NONE || c->launch[call] != event || !lk_in_windows(w, c->start_ns[event])) continue;
-		w->launch.short_kernels += c->dur_ns[event] < c->dur_ns[call];
-		int64_t wait = c->start_ns[event] - lk_event_end(c, call); /* below 0 where it began before the call returned */
-		lk_timed_put(cpu, (uint64_t)c->dur_ns[call], call);
-		lk_timed_put(gpu, (uint64_t)c->dur_ns[event], event);
+		if (call == LK_NONE || capture->launch[call] != event || !lk_in_windows(work, capture->start_ns[event])) continue;
+		work->launch.short_kernels += capture->dur_ns[event] < capture->dur_ns[call];
+		int64_t wait = capture->start_ns[event] - lk_event_end(capture, call); /* below 0 where it began before the call returned */
+		lk_timed_put(cpu, (uint64_t)capture->dur_ns[call], call);
+		lk_timed_put(gpu, (uint64_t)capture->dur_ns[event], event);
 		lk_timed_put(delay, wait > 0 ? (uint64_t)wait : 0, event);
 	}
 	return lk_timed_sort(cpu->at, cpu->count) && lk_timed_sort(gpu->at, gpu->count) &&
 		   lk_timed_sort(delay->at, delay->count);
 }
 
-lk_status lk_rank_launches(lk_rank_work *w, lk_error *err) {
+lk_status lk_rank_launches(lk_rank_work *work, lk_error *err) {
 	lk_timed_list cpu = {0}, gpu = {0}, delay = {0};
-	LK_TRY(queues(w, err));
-	bool good = costs(w, &cpu, &gpu, &delay);
-	w->launch.rank = w->result.rank;
-	w->launch.cpu_duration = lk_stats_of(cpu.at, cpu.count);
-	w->launch.gpu_duration = lk_stats_of(gpu.at, gpu.count);
-	w->launch.launch_delay = lk_stats_of(delay.at, delay.count);
+	LK_TRY(queues(work, err));
+	bool good = costs(work, &cpu, &gpu, &delay);
+	work->launch.rank = work->result.rank;
+	work->launch.cpu_duration = lk_stats_of(cpu.at, cpu.count);
+	work->launch.gpu_duration = lk_stats_of(gpu.at, gpu.count);
+	work->launch.launch_delay = lk_stats_of(delay.at, delay.count);
 	lk_vec_free(&cpu);
 	lk_vec_free(&gpu);
 	lk_vec_free(&delay);

@@ -37,8 +37,8 @@ static unsigned look(const char *name) {
 	return class;
 }
 
-unsigned lk_name_class(lk_rank_work *w, uint32_t name) {
-	uint8_t *class = &w->name_class[name];
-	if (!*class) *class = (uint8_t)look(lk_capture_text(w->c, name));
+unsigned lk_name_class(lk_rank_work *work, uint32_t name) {
+	uint8_t *class = &work->name_class[name];
+	if (!*class) *class = (uint8_t)look(lk_capture_text(work->c, name));
 	return *class;
 }

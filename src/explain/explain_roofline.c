@@ -33,43 +33,43 @@ struct shaped_sums {
 };
 
 /* The row of an operation's name, shapes and types. */
-static struct shaped_row *row_of(struct shaped_sums *s, const lk_capture *c, uint32_t op) {
+static struct shaped_row *row_of(struct shaped_sums *sums, const lk_capture *capture, uint32_t op) {
 	char *key = NULL;
-	int length = asprintf(&key, "%s\n%s\n%s\n%s", lk_capture_text(c, c->name[op]), lk_capture_text(c, c->shape[op]),
-	                      lk_capture_text(c, c->types[op]), lk_capture_text(c, c->outputs[op]));
+	int length = asprintf(&key, "%s\n%s\n%s\n%s", lk_capture_text(capture, capture->name[op]), lk_capture_text(capture, capture->shape[op]),
+	                      lk_capture_text(capture, capture->types[op]), lk_capture_text(capture, capture->outputs[op]));
 	if (length < 0) return NULL;
-	uint32_t id = lk_intern_id(s->names, key);
+	uint32_t id = lk_intern_id(sums->names, key);
 	free(key);
 	if (id == UINT32_MAX) return NULL;
-	if (id <= s->rows.count) return &s->rows.at[id - 1];
-	if (!lk_push(&s->rows)) return NULL;
+	if (id <= sums->rows.count) return &sums->rows.at[id - 1];
+	if (!lk_push(&sums->rows)) return NULL;
 	lk_op asked = {0};
-	struct shaped_row *row = lk_last(&s->rows);
-	lk_op_from_shapes(lk_capture_text(c, c->name[op]), lk_capture_text(c, c->shape[op]), lk_capture_text(c, c->types[op]),
-	                  lk_capture_text(c, c->outputs[op]), &asked);
-	*row = (struct shaped_row){.c = c, .operation = op, .kernel = LK_NONE, .format = (lk_dtype)asked.dtype};
+	struct shaped_row *row = lk_last(&sums->rows);
+	lk_op_from_shapes(lk_capture_text(capture, capture->name[op]), lk_capture_text(capture, capture->shape[op]), lk_capture_text(capture, capture->types[op]),
+	                  lk_capture_text(capture, capture->outputs[op]), &asked);
+	*row = (struct shaped_row){.c = capture, .operation = op, .kernel = LK_NONE, .format = (lk_dtype)asked.dtype};
 	row->sum = (lk_explain_shaped){.kind = lk_op_kind_name((lk_op_kind)asked.kind), .dtype = lk_dtype_name((lk_dtype)asked.dtype),
 	                               .flops = asked.flops, .bytes = asked.bytes > SCALARS ? asked.bytes : 0, .roof = NAN};
 	return row;
 }
 
-static lk_status add_rank(struct shaped_sums *s, const lk_rank_work *w, lk_error *err) {
-	const lk_capture *c = w->c;
+static lk_status add_rank(struct shaped_sums *sums, const lk_rank_work *work, lk_error *err) {
+	const lk_capture *capture = work->c;
 	lk_work_kinds kinds;
-	lk_status status = lk_work_kinds_find(c, &kinds, err);
-	for (size_t i = 0; status == LK_OK && i < w->device.count; i++) {
-		uint32_t event = w->device.at[i].item, op = kinds.operation[event];
-		if (!lk_in_windows(w, c->start_ns[event])) continue;
-		double ns = (double)c->dur_ns[event];
-		s->all_ns += ns;
+	lk_status status = lk_work_kinds_find(capture, &kinds, err);
+	for (size_t i = 0; status == LK_OK && i < work->device.count; i++) {
+		uint32_t event = work->device.at[i].item, op = kinds.operation[event];
+		if (!lk_in_windows(work, capture->start_ns[event])) continue;
+		double ns = (double)capture->dur_ns[event];
+		sums->all_ns += ns;
 		if (op == LK_NONE) continue;
-		struct shaped_row *row = row_of(s, c, op);
+		struct shaped_row *row = row_of(sums, capture, op);
 		if (!row) status = lk_oom(err);
 		if (!row) break;
-		s->known_ns += ns;
+		sums->known_ns += ns;
 		row->sum.total_ns += ns;
 		row->sum.count += kinds.owner[event] != LK_NONE;
-		if (row->kernel == LK_NONE || ns > row->longest_ns) row->c = c, row->operation = op, row->kernel = event, row->longest_ns = ns;
+		if (row->kernel == LK_NONE || ns > row->longest_ns) row->c = capture, row->operation = op, row->kernel = event, row->longest_ns = ns;
 	}
 	if (status == LK_OK) lk_work_kinds_free(&kinds);
 	return status;
@@ -85,12 +85,12 @@ static int by_total(const void *a, const void *b) {
 }
 
 /* Where the device is known: the least time by its peak and its memory, over what it took. */
-static void hold_against(lk_explain_shaped *s, lk_dtype format, const lk_device *device) {
-	if (!device || !(device->memory_rate > 0) || !s->count || !(s->total_ns > 0)) return;
-	s->peak_flops = lk_peak_flops(device, format);
-	double compute = s->flops / s->peak_flops, memory = s->bytes / device->memory_rate;
-	s->memory_bound = memory > compute;
-	if (s->flops > 0 || s->bytes > 0) s->roof = fmax(compute, memory) * (double)s->count / (s->total_ns * 1e-9);
+static void hold_against(lk_explain_shaped *shaped, lk_dtype format, const lk_device *device) {
+	if (!device || !(device->memory_rate > 0) || !shaped->count || !(shaped->total_ns > 0)) return;
+	shaped->peak_flops = lk_peak_flops(device, format);
+	double compute = shaped->flops / shaped->peak_flops, memory = shaped->bytes / device->memory_rate;
+	shaped->memory_bound = memory > compute;
+	if (shaped->flops > 0 || shaped->bytes > 0) shaped->roof = fmax(compute, memory) * (double)shaped->count / (shaped->total_ns * 1e-9);
 }
 
 /* Shapes do not tell whether products of fp32 numbers may run in TF32; names of kernels do, as CUTLASS and cuBLAS build them:
@@ -101,34 +101,34 @@ static lk_dtype format_of(const struct shaped_row *row) {
 	return row->format == LK_FP32 && tf32 ? LK_TF32 : row->format;
 }
 
-static lk_status take_rows(lk_explain_work *w, struct shaped_sums *s, const lk_device *device, lk_error *err) {
-	lk_explain_shaped *out = LK_ARRAY(&w->arena, lk_explain_shaped, s->rows.count);
+static lk_status take_rows(lk_explain_work *work, struct shaped_sums *sums, const lk_device *device, lk_error *err) {
+	lk_explain_shaped *out = LK_ARRAY(&work->arena, lk_explain_shaped, sums->rows.count);
 	if (!out) return lk_oom(err);
-	if (s->rows.count) qsort(s->rows.at, s->rows.count, sizeof *s->rows.at, by_total);
-	w->result.shaped_all = (int)s->rows.count;
-	if (s->rows.count > MOST_ROWS) s->rows.count = MOST_ROWS;
-	for (size_t i = 0; i < s->rows.count; i++) {
-		const struct shaped_row *row = &s->rows.at[i];
+	if (sums->rows.count) qsort(sums->rows.at, sums->rows.count, sizeof *sums->rows.at, by_total);
+	work->result.shaped_all = (int)sums->rows.count;
+	if (sums->rows.count > MOST_ROWS) sums->rows.count = MOST_ROWS;
+	for (size_t i = 0; i < sums->rows.count; i++) {
+		const struct shaped_row *row = &sums->rows.at[i];
 		out[i] = row->sum;
-		out[i].operation = lk_arena_strdup(&w->arena, lk_capture_text(row->c, row->c->name[row->operation]));
-		out[i].shapes = lk_arena_strdup(&w->arena, lk_capture_text(row->c, row->c->shape[row->operation]));
-		out[i].kernel = lk_arena_strdup(&w->arena, lk_capture_text(row->c, row->c->name[row->kernel]));
+		out[i].operation = lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->name[row->operation]));
+		out[i].shapes = lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->shape[row->operation]));
+		out[i].kernel = lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->name[row->kernel]));
 		if (!out[i].operation || !out[i].shapes || !out[i].kernel) return lk_oom(err);
-		out[i].share = s->all_ns > 0 ? row->sum.total_ns / s->all_ns : 0;
+		out[i].share = sums->all_ns > 0 ? row->sum.total_ns / sums->all_ns : 0;
 		out[i].dtype = lk_dtype_name(format_of(row));
 		hold_against(&out[i], format_of(row), device);
 	}
-	w->result.shaped = out, w->result.shaped_count = (int)s->rows.count;
-	w->result.shaped_share = s->all_ns > 0 ? s->known_ns / s->all_ns : 0;
+	work->result.shaped = out, work->result.shaped_count = (int)sums->rows.count;
+	work->result.shaped_share = sums->all_ns > 0 ? sums->known_ns / sums->all_ns : 0;
 	return LK_OK;
 }
 
-static lk_status add_up(lk_explain_work *w, const lk_device *device, lk_error *err) {
+static lk_status add_up(lk_explain_work *work, const lk_device *device, lk_error *err) {
 	struct shaped_sums s = {.names = lk_intern_new()};
 	lk_status status = s.names ? LK_OK : lk_oom(err);
-	for (uint32_t r = 0; status == LK_OK && r < w->count; r++)
-		if (w->rank[r].shown) status = add_rank(&s, &w->rank[r], err);
-	if (status == LK_OK) status = take_rows(w, &s, device, err);
+	for (uint32_t r = 0; status == LK_OK && r < work->count; r++)
+		if (work->rank[r].shown) status = add_rank(&s, &work->rank[r], err);
+	if (status == LK_OK) status = take_rows(work, &s, device, err);
 	lk_intern_free(s.names);
 	lk_vec_free(&s.rows);
 	return status;
@@ -137,57 +137,57 @@ static lk_status add_up(lk_explain_work *w, const lk_device *device, lk_error *e
 /* ---- the hardware ---- */
 
 /* The run's ranks in usual nodes of the device that is named, by the request or by the traces. `gpus` 0: not known. */
-static lk_status find_cluster(lk_explain_work *w, const lk_explain_request *r, lk_cluster *out, lk_error *err) {
-	const lk_traces *t = w->traces;
-	int ranks = t->world > (int32_t)t->count ? t->world : (int)t->count;
+static lk_status find_cluster(lk_explain_work *work, const lk_explain_request *request, lk_cluster *out, lk_error *err) {
+	const lk_traces *traces = work->traces;
+	int ranks = traces->world > (int32_t)traces->count ? traces->world : (int)traces->count;
 	*out = (lk_cluster){0};
-	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-	if (r->cluster) {
-		LK_TRY(lk_cluster_parse(&w->arena, r->cluster, out, err));
+	if (request->cluster && request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (request->cluster) {
+		LK_TRY(lk_cluster_parse(&work->arena, request->cluster, out, err));
 		if (out->gpus >= ranks) return LK_OK;
 		lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the run has %d ranks", out->gpus, ranks);
 		return lk_hint(err, "give the cluster that it ran on");
 	}
-	const lk_device *device = lk_traced_device(t);
-	if (r->gpu) LK_TRY(lk_device_lookup(r->gpu, &device, err));
-	return device ? lk_cluster_simple(&w->arena, device, ranks, 0, 0, out, err) : LK_OK;
+	const lk_device *device = lk_traced_device(traces);
+	if (request->gpu) LK_TRY(lk_device_lookup(request->gpu, &device, err));
+	return device ? lk_cluster_simple(&work->arena, device, ranks, 0, 0, out, err) : LK_OK;
 }
 
 /* Why nothing can be drawn, as a sentence; NULL where it can. */
-static const char *unknown_device(lk_explain_work *w) {
-	const lk_capture *c = w->traces->capture[0];
-	if (w->result.processors) return "these programs had no GPU";
-	if (!c->device) return "the traces do not name their GPU: --gpu NAME or --cluster says on which it ran";
-	return lk_arena_printf(&w->arena, "the GPU that the traces name, %.100s, is not in the catalogue: --gpu NAME or --cluster gives one "
-	                       "to hold it against", lk_capture_text(c, c->device));
+static const char *unknown_device(lk_explain_work *work) {
+	const lk_capture *capture = work->traces->capture[0];
+	if (work->result.processors) return "these programs had no GPU";
+	if (!capture->device) return "the traces do not name their GPU: --gpu NAME or --cluster says on which it ran";
+	return lk_arena_printf(&work->arena, "the GPU that the traces name, %.100s, is not in the catalogue: --gpu NAME or --cluster gives one "
+	                       "to hold it against", lk_capture_text(capture, capture->device));
 }
 
 /* Shapes were asked for, and there are none. */
-static lk_status nothing_shaped(lk_explain_work *w, const lk_explain_request *r, lk_error *err) {
-	w->result.no_roofline = w->result.kernels ? "no shapes of operations are in the traces: profile with record_shapes=True"
+static lk_status nothing_shaped(lk_explain_work *work, const lk_explain_request *request, lk_error *err) {
+	work->result.no_roofline = work->result.kernels ? "no shapes of operations are in the traces: profile with record_shapes=True"
 	                                          : "the traces have no work of a device";
-	if (r->table != LK_EXPLAIN_ROOFLINE) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, r->trace_count ? r->traces[0] : "traces", "there is no roofline: %s",
-	        w->result.kernels ? "no shapes of operations are recorded" : "it has no work of a device");
-	return lk_hint(err, "profile with record_shapes=True%s", w->result.kernels ? "" : " and ProfilerActivity.CUDA");
+	if (request->table != LK_EXPLAIN_ROOFLINE) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, request->trace_count ? request->traces[0] : "traces", "there is no roofline: %s",
+	        work->result.kernels ? "no shapes of operations are recorded" : "it has no work of a device");
+	return lk_hint(err, "profile with record_shapes=True%s", work->result.kernels ? "" : " and ProfilerActivity.CUDA");
 }
 
-lk_status lk_explain_hold_against(lk_explain_work *w, const lk_explain_request *request, lk_error *err) {
+lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request, lk_error *err) {
 	lk_cluster cluster;
-	lk_explanation *x = &w->result;
-	LK_TRY(find_cluster(w, request, &cluster, err));
+	lk_explanation *explanation = &work->result;
+	LK_TRY(find_cluster(work, request, &cluster, err));
 	const lk_device *device = cluster.gpus ? cluster.node[0].device : NULL;
 	if (device) {
-		x->held_against = lk_arena_strdup(&w->arena, device->label);
-		x->memory_rate = device->memory_rate;
-		if (!x->held_against) return lk_oom(err);
-	} else if (!(x->no_curves = unknown_device(w))) {
+		explanation->held_against = lk_arena_strdup(&work->arena, device->label);
+		explanation->memory_rate = device->memory_rate;
+		if (!explanation->held_against) return lk_oom(err);
+	} else if (!(explanation->no_curves = unknown_device(work))) {
 		return lk_oom(err);
 	}
 	if (lk_explain_wants_shapes(request)) {
-		LK_TRY(add_up(w, device, err));
-		x->no_roofline = device ? NULL : x->no_curves;
-		if (!x->shaped_count) LK_TRY(nothing_shaped(w, request, err));
+		LK_TRY(add_up(work, device, err));
+		explanation->no_roofline = device ? NULL : explanation->no_curves;
+		if (!explanation->shaped_count) LK_TRY(nothing_shaped(work, request, err));
 	}
-	return device ? lk_explain_curves(w, &cluster, err) : LK_OK;
+	return device ? lk_explain_curves(work, &cluster, err) : LK_OK;
 }

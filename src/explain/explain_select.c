@@ -30,14 +30,14 @@ static lk_status read_range(const char *text, struct range *out, lk_error *err) 
 }
 
 /* From the first to the last work of the device, as HTA looks at a trace; without a device, of anything. */
-static lk_capture_step everything(const lk_capture *c) {
+static lk_capture_step everything(const lk_capture *capture) {
 	lk_capture_step s = {.event = LK_NONE, .whole = true};
 	for (int only_device = 1; only_device >= 0 && s.end_ns <= s.start_ns; only_device--) {
 		bool any = false;
-		for (uint32_t i = 0; i < c->count; i++) {
-			if (only_device && !lk_event_on_device(c->kind[i])) continue;
-			if (!any || c->start_ns[i] < s.start_ns) s.start_ns = c->start_ns[i];
-			if (!any || lk_event_end(c, i) > s.end_ns) s.end_ns = lk_event_end(c, i);
+		for (uint32_t i = 0; i < capture->count; i++) {
+			if (only_device && !lk_event_on_device(capture->kind[i])) continue;
+			if (!any || capture->start_ns[i] < s.start_ns) s.start_ns = capture->start_ns[i];
+			if (!any || lk_event_end(capture, i) > s.end_ns) s.end_ns = lk_event_end(capture, i);
 			any = true;
 		}
 	}
@@ -46,41 +46,41 @@ static lk_capture_step everything(const lk_capture *c) {
 
 /* A step's annotation is the host's; what it launched may still run when it ends. Between steps that is made up for by
  * the work of the step before; a step alone would lose it. */
-static void run_out(const lk_capture *c, lk_capture_step *s) {
-	int64_t end = s->end_ns;
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (!lk_event_on_device(c->kind[i]) || c->launch[i] == LK_NONE) continue;
-		int64_t launched = c->start_ns[c->launch[i]];
-		if (launched < s->start_ns || launched >= s->end_ns) continue;
-		if (lk_event_end(c, i) > end) end = lk_event_end(c, i);
+static void run_out(const lk_capture *capture, lk_capture_step *step) {
+	int64_t end = step->end_ns;
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (!lk_event_on_device(capture->kind[i]) || capture->launch[i] == LK_NONE) continue;
+		int64_t launched = capture->start_ns[capture->launch[i]];
+		if (launched < step->start_ns || launched >= step->end_ns) continue;
+		if (lk_event_end(capture, i) > end) end = lk_event_end(capture, i);
 	}
-	s->end_ns = end;
+	step->end_ns = end;
 }
 
-static void keep(lk_capture_steps *steps, const struct range *r) {
+static void keep(lk_capture_steps *steps, const struct range *range) {
 	size_t whole = 0, kept = 0;
 	for (size_t i = 0; i < steps->count; i++) whole += steps->at[i].whole;
 	for (size_t i = 0; i < steps->count; i++) {
-		const lk_capture_step *s = &steps->at[i];
-		bool wanted = r ? s->number >= r->low && s->number <= r->high : s->whole || !whole;
-		if (wanted && s->end_ns > s->start_ns) steps->at[kept++] = *s;
+		const lk_capture_step *step = &steps->at[i];
+		bool wanted = range ? step->number >= range->low && step->number <= range->high : step->whole || !whole;
+		if (wanted && step->end_ns > step->start_ns) steps->at[kept++] = *step;
 	}
 	steps->count = kept;
 }
 
-static lk_status no_steps(const lk_rank_work *w, const lk_capture_step *first, const lk_capture_step *last,
+static lk_status no_steps(const lk_rank_work *work, const lk_capture_step *first, const lk_capture_step *last,
 						  const char *text, lk_error *err) {
 	if (!text) {
-		lk_fail(err, LK_ERR_INPUT, w->c->path, "no event of it takes any time");
+		lk_fail(err, LK_ERR_INPUT, work->c->path, "no event of it takes any time");
 		return lk_hint(err, "give a trace of a profiler, with times");
 	}
-	lk_fail(err, LK_ERR_INPUT, "--steps", "the trace %.150s does not hold the steps %.40s", w->c->path, text);
-	if (!w->annotated) return lk_hint(err, "it has no steps marked; leave --steps out");
+	lk_fail(err, LK_ERR_INPUT, "--steps", "the trace %.150s does not hold the steps %.40s", work->c->path, text);
+	if (!work->annotated) return lk_hint(err, "it has no steps marked; leave --steps out");
 	return lk_hint(err, "it holds steps %" PRId64 " to %" PRId64, first->number, last->number);
 }
 
-static lk_status nothing(const lk_capture *c, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, c->path, "there is no event with a begin and a duration in it");
+static lk_status nothing(const lk_capture *capture, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, capture->path, "there is no event with a begin and a duration in it");
 	return lk_hint(
 		err, "explain reads what a profiler recorded: Kineto's JSON of torch.profiler (with activities CPU and CUDA)");
 }
@@ -88,35 +88,35 @@ static lk_status nothing(const lk_capture *c, lk_error *err) {
 /* Sums of times are to stay far from overflow, and no run lasts for 18 years. */
 static const int64_t LONGEST_NS = INT64_C(1) << 59;
 
-static lk_status check_times(const lk_capture *c, lk_error *err) {
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (c->start_ns[i] >= 0 && c->start_ns[i] < LONGEST_NS && c->dur_ns[i] < LONGEST_NS) continue;
-		lk_fail(err, LK_ERR_INPUT, c->path, "\"%.80s\" begins or ends decades from the other events",
-		        lk_capture_text(c, c->name[i]));
+static lk_status check_times(const lk_capture *capture, lk_error *err) {
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (capture->start_ns[i] >= 0 && capture->start_ns[i] < LONGEST_NS && capture->dur_ns[i] < LONGEST_NS) continue;
+		lk_fail(err, LK_ERR_INPUT, capture->path, "\"%.80s\" begins or ends decades from the other events",
+		        lk_capture_text(capture, capture->name[i]));
 		return lk_hint(err, "the file is damaged, or its times are not in microseconds");
 	}
 	return LK_OK;
 }
 
-lk_status lk_rank_select(lk_rank_work *w, const char *steps, lk_error *err) {
-	const lk_capture *c = w->c;
+lk_status lk_rank_select(lk_rank_work *work, const char *steps, lk_error *err) {
+	const lk_capture *capture = work->c;
 	struct range r = {0, 0};
 	bool all = steps && lk_same_name(steps, "all");
 	if (steps && !all) LK_TRY(read_range(steps, &r, err));
-	if (!c->count) return nothing(c, err);
-	LK_TRY(check_times(c, err));
-	LK_TRY(lk_capture_find_steps(c, &w->steps, err));
-	size_t found = w->steps.count;
-	w->annotated = found > 1 || w->steps.at[0].event != LK_NONE;
-	lk_capture_step first = w->steps.at[0], last = w->steps.at[found - 1];
-	if (all || !w->annotated) {
-		w->steps.count = 1;
-		w->steps.at[0] = everything(c);
+	if (!capture->count) return nothing(capture, err);
+	LK_TRY(check_times(capture, err));
+	LK_TRY(lk_capture_find_steps(capture, &work->steps, err));
+	size_t found = work->steps.count;
+	work->annotated = found > 1 || work->steps.at[0].event != LK_NONE;
+	lk_capture_step first = work->steps.at[0], last = work->steps.at[found - 1];
+	if (all || !work->annotated) {
+		work->steps.count = 1;
+		work->steps.at[0] = everything(capture);
 	}
-	keep(&w->steps, steps && !all ? &r : NULL);
-	if (!w->steps.count) return no_steps(w, &first, &last, all ? NULL : steps, err);
-	if (found == 1 && !all && w->annotated) run_out(c, &w->steps.at[0]);
-	for (size_t i = 0; i < w->steps.count; i++)
-		if (!lk_times_append(&w->windows.set, w->steps.at[i].start_ns, w->steps.at[i].end_ns)) return lk_oom(err);
-	return lk_times_index(&w->windows) ? LK_OK : lk_oom(err);
+	keep(&work->steps, steps && !all ? &r : NULL);
+	if (!work->steps.count) return no_steps(work, &first, &last, all ? NULL : steps, err);
+	if (found == 1 && !all && work->annotated) run_out(capture, &work->steps.at[0]);
+	for (size_t i = 0; i < work->steps.count; i++)
+		if (!lk_times_append(&work->windows.set, work->steps.at[i].start_ns, work->steps.at[i].end_ns)) return lk_oom(err);
+	return lk_times_index(&work->windows) ? LK_OK : lk_oom(err);
 }

@@ -14,12 +14,12 @@ enum { MOST_OPERATIONS = 2000000 };
 /* ---- the step ---- */
 
 /* Number of the step of the first rank shown that comes nearest to the mean: what is lost a step is a mean too. */
-static int64_t typical_step(const lk_explanation *x) {
-	int64_t number = x->steps[0].number;
+static int64_t typical_step(const lk_explanation *explanation) {
+	int64_t number = explanation->steps[0].number;
 	double nearest = INFINITY;
-	for (int i = 0; i < x->step_rows && x->steps[i].rank == x->steps[0].rank; i++) {
-		double off = fabs((double)x->steps[i].dur_ns * 1e-9 - x->step_s);
-		if (off < nearest) nearest = off, number = x->steps[i].number;
+	for (int i = 0; i < explanation->step_rows && explanation->steps[i].rank == explanation->steps[0].rank; i++) {
+		double off = fabs((double)explanation->steps[i].dur_ns * 1e-9 - explanation->step_s);
+		if (off < nearest) nearest = off, number = explanation->steps[i].number;
 	}
 	return number;
 }
@@ -41,7 +41,7 @@ static uint32_t event_of(const lk_lifted_rank *rank, const lk_lifted_op *op) {
 	return best;
 }
 
-static lk_status keep_path(lk_explanation *x, const lk_lifted *lifted, const lk_critical_chain *chain, lk_error *err) {
+static lk_status keep_path(lk_explanation *explanation, const lk_lifted *lifted, const lk_critical_chain *chain, lk_error *err) {
 	lk_critical_part parts[LK_CRITICALS] = {0};
 	lk_critical_path path = {.parts = parts};
 	for (int k = 0; k < LK_CRITICALS; k++)
@@ -57,16 +57,16 @@ static lk_status keep_path(lk_explanation *x, const lk_lifted *lifted, const lk_
 		if (event != LK_NONE && at->end_ns > at->start_ns) events[path.event_count++] = (lk_critical_event){at->rank, event};
 	}
 	path.events = events;
-	lk_status status = lk_explain_set_path(x, &path, err);
+	lk_status status = lk_explain_set_path(explanation, &path, err);
 	free(events);
 	return status;
 }
 
-static lk_status add_path(lk_explanation *x, const lk_lifted *lifted, lk_error *err) {
+static lk_status add_path(lk_explanation *explanation, const lk_lifted *lifted, lk_error *err) {
 	lk_critical_chain chain;
 	lk_status status = lk_critical_find(lifted, &chain, err);
 	if (status == LK_ERR_INPUT) return LK_OK; /* ranks wait in a circle: the problems of the traces say so */
-	if (status == LK_OK) status = keep_path(x, lifted, &chain, err);
+	if (status == LK_OK) status = keep_path(explanation, lifted, &chain, err);
 	lk_critical_free(&chain);
 	return status;
 }
@@ -92,29 +92,29 @@ static const char *change_for(const lk_explain_stall *stall) {
 }
 
 /* Nothing of the hardware is changed, so any device will do where the trace's is not known. */
-static lk_status site_of(const lk_traces *t, lk_arena *arena, lk_whatif_site *out, lk_error *err) {
-	const lk_device *device = lk_traced_device(t);
+static lk_status site_of(const lk_traces *traces, lk_arena *arena, lk_whatif_site *out, lk_error *err) {
+	const lk_device *device = lk_traced_device(traces);
 	*out = (lk_whatif_site){0};
 	if (!device) device = lk_device_find("a100-sxm-80");
-	int ranks = t->world > (int32_t)t->count ? t->world : (int)t->count;
+	int ranks = traces->world > (int32_t)traces->count ? traces->world : (int)traces->count;
 	return lk_cluster_simple(arena, device, ranks, 0, 0, &out->cluster, err);
 }
 
-static lk_status add_gains(lk_explanation *x, const lk_lifted *lifted, lk_error *err) {
+static lk_status add_gains(lk_explanation *explanation, const lk_lifted *lifted, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_whatif_site site;
 	lk_whatif_base *base = NULL;
 	lk_status status = site_of(lifted->traces, &arena, &site, err);
 	if (status == LK_OK) status = lk_whatif_begin(lifted->graph, &site, &base, err);
-	for (int i = 0; i < x->stall_count && status == LK_OK; i++) {
-		const char *change = change_for(&x->stalls[i]);
+	for (int i = 0; i < explanation->stall_count && status == LK_OK; i++) {
+		const char *change = change_for(&explanation->stalls[i]);
 		double seconds;
 		if (!change) continue;
 		lk_status asked = lk_whatif_worth(base, change, &seconds, err);
 		if (asked != LK_OK && asked != LK_ERR_INPUT) status = asked;
 		/* Without marked steps the graph begins with the host's first work, the step with the first kernel: more than all of
 		 * it cannot be gained. */
-		if (asked == LK_OK && seconds < x->step_s) lk_explain_set_gain(x, i, seconds);
+		if (asked == LK_OK && seconds < explanation->step_s) lk_explain_set_gain(explanation, i, seconds);
 	}
 	lk_whatif_end(base);
 	lk_arena_free(&arena);
@@ -122,33 +122,33 @@ static lk_status add_gains(lk_explanation *x, const lk_lifted *lifted, lk_error 
 }
 
 /* What the input does not allow is left out, and said. */
-static lk_status left_out(lk_explanation *x, const char *what, lk_status status, const lk_error *why, lk_error *err) {
+static lk_status left_out(lk_explanation *explanation, const char *what, lk_status status, const lk_error *why, lk_error *err) {
 	char text[512];
-	if (status == LK_ERR_INPUT) return lk_explain_add_warning(x, err, "%s: %s", what, lk_error_text(why, text, sizeof text));
+	if (status == LK_ERR_INPUT) return lk_explain_add_warning(explanation, err, "%s: %s", what, lk_error_text(why, text, sizeof text));
 	if (status != LK_OK && err) *err = *why;
 	return status;
 }
 
-static lk_status ask_lifted(lk_explanation *x, const lk_lifted *lifted, lk_error *err) {
+static lk_status ask_lifted(lk_explanation *explanation, const lk_lifted *lifted, lk_error *err) {
 	lk_error why;
-	LK_TRY(add_path(x, lifted, err));
+	LK_TRY(add_path(explanation, lifted, err));
 	if (lifted->graph->ops.count > MOST_OPERATIONS) return LK_OK;
-	lk_status status = add_gains(x, lifted, &why);
-	return left_out(x, "what remedies are worth cannot be simulated", status, &why, err);
+	lk_status status = add_gains(explanation, lifted, &why);
+	return left_out(explanation, "what remedies are worth cannot be simulated", status, &why, err);
 }
 
-lk_status lk_explain_simulate(lk_explanation *x, lk_error *err) {
-	const lk_traces *t = lk_explain_traces(x);
+lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err) {
+	const lk_traces *traces = lk_explain_traces(explanation);
 	uint32_t step = LK_NONE;
-	if (!x->kernels || !x->step_rows) return LK_OK;
-	lk_status status = lk_traced_usual_step(t, typical_step(x), &step, err);
+	if (!explanation->kernels || !explanation->step_rows) return LK_OK;
+	lk_status status = lk_traced_usual_step(traces, typical_step(explanation), &step, err);
 	if (status == LK_ERR_INPUT) return LK_OK; /* not all ranks have the step */
 	LK_TRY(status);
 	lk_lifted *lifted;
 	lk_error why;
-	status = lk_lift(t, step, LK_NONE, &lifted, &why);
-	if (status != LK_OK) return left_out(x, "no step can be simulated", status, &why, err);
-	status = ask_lifted(x, lifted, err);
+	status = lk_lift(traces, step, LK_NONE, &lifted, &why);
+	if (status != LK_OK) return left_out(explanation, "no step can be simulated", status, &why, err);
+	status = ask_lifted(explanation, lifted, err);
 	lk_lifted_free(lifted);
 	return status;
 }

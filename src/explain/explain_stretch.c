@@ -10,46 +10,46 @@ const char *const lk_stretch_causes[] = {"launch", "sync", "data loading", NULL}
 /* A stretch that costs less than a thousandth of the time looked at is not kept. */
 static const int64_t KEPT_PART = 1000;
 
-static bool keep(lk_rank_work *w, int cause) {
-	lk_stretch *s = &w->open[cause];
-	if (!s->gaps || s->lost_ns < lk_times_length(&w->windows) / KEPT_PART) return true;
-	if (!lk_push(&w->stretches)) return false;
-	lk_explain_stretch *row = lk_last(&w->stretches);
+static bool keep(lk_rank_work *work, int cause) {
+	lk_stretch *stretch = &work->open[cause];
+	if (!stretch->gaps || stretch->lost_ns < lk_times_length(&work->windows) / KEPT_PART) return true;
+	if (!lk_push(&work->stretches)) return false;
+	lk_explain_stretch *row = lk_last(&work->stretches);
 	*row = (lk_explain_stretch){
-		.rank = w->result.rank,
+		.rank = work->result.rank,
 		.cause = lk_stretch_causes[cause],
-		.start_ns = lk_common_ns(w->traces, w->index, s->start),
-		.dur_ns = s->end - s->start,
-		.lost_ns = s->lost_ns,
-		.gaps = s->gaps,
+		.start_ns = lk_common_ns(work->traces, work->index, stretch->start),
+		.dur_ns = stretch->end - stretch->start,
+		.lost_ns = stretch->lost_ns,
+		.gaps = stretch->gaps,
 		.annotation = "",
 		.operation = "",
 	};
-	row->annotation = lk_capture_text(w->c, s->note);
-	row->operation = lk_capture_text(w->c, s->op);
+	row->annotation = lk_capture_text(work->c, stretch->note);
+	row->operation = lk_capture_text(work->c, stretch->op);
 	return true;
 }
 
-bool lk_stretch_add(lk_rank_work *w, int cause, const lk_interval *gap, int64_t lost, uint32_t call) {
-	lk_stretch *s = &w->open[cause];
+bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64_t lost, uint32_t call) {
+	lk_stretch *stretch = &work->open[cause];
 	uint32_t note = 0, op = 0;
 	if (lost <= 0) return true;
-	if (call != LK_NONE) lk_rank_place(w, call, &note, &op);
-	if (s->gaps && (note != s->note || (s->lost_ns + lost) * 2 < gap->end - s->start)) {
-		if (!keep(w, cause)) return false;
-		s->gaps = 0;
+	if (call != LK_NONE) lk_rank_place(work, call, &note, &op);
+	if (stretch->gaps && (note != stretch->note || (stretch->lost_ns + lost) * 2 < gap->end - stretch->start)) {
+		if (!keep(work, cause)) return false;
+		stretch->gaps = 0;
 	}
-	if (!s->gaps) *s = (lk_stretch){.start = gap->start, .note = note};
-	s->gaps++;
-	s->end = gap->end;
-	s->lost_ns += lost;
-	if (lost > s->longest) s->longest = lost, s->op = op;
+	if (!stretch->gaps) *stretch = (lk_stretch){.start = gap->start, .note = note};
+	stretch->gaps++;
+	stretch->end = gap->end;
+	stretch->lost_ns += lost;
+	if (lost > stretch->longest) stretch->longest = lost, stretch->op = op;
 	return true;
 }
 
-bool lk_stretches_end(lk_rank_work *w) {
+bool lk_stretches_end(lk_rank_work *work) {
 	for (int cause = 0; cause < LK_STRETCH_CAUSES; cause++)
-		if (!keep(w, cause)) return false;
+		if (!keep(work, cause)) return false;
 	return true;
 }
 

@@ -23,14 +23,14 @@ struct fit {
 };
 
 static double mean_error(const double *x, void *context) {
-	const struct fit *f = context;
+	const struct fit *fit = context;
 	lk_fabric fabric = {0};
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(&fabric, i) = x[i];
 	double sum = 0, moved = 0;
-	for (size_t i = 0; i < f->count; i++) sum += fabs(log(lk_coll_row_time(f->rows[i], &fabric) / f->rows[i]->us));
+	for (size_t i = 0; i < fit->count; i++) sum += fabs(log(lk_coll_row_time(fit->rows[i], &fabric) / fit->rows[i]->us));
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++)
-		if (f->start[i] > 0 && i != LK_FABRIC_BUFFER) moved += pow(log(x[i] / f->start[i]), 2);
-	return (f->count ? sum / (double)f->count : 0) + pull * moved;
+		if (fit->start[i] > 0 && i != LK_FABRIC_BUFFER) moved += pow(log(x[i] / fit->start[i]), 2);
+	return (fit->count ? sum / (double)fit->count : 0) + pull * moved;
 }
 
 static void hold(lk_fit_number *number) {

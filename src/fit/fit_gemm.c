@@ -15,12 +15,12 @@
 
 enum { OCTAVE_FOLDS = 6, PAIR_FOLDS = 10 };
 
-static int device_index(lk_gemm_table *t, const lk_device *device) {
-	for (int i = 0; i < t->devices; i++)
-		if (t->device[i] == device) return i;
-	if (t->devices == LK_GEMM_DEVICES) return -1;
-	t->device[t->devices] = device;
-	return t->devices++;
+static int device_index(lk_gemm_table *table, const lk_device *device) {
+	for (int i = 0; i < table->devices; i++)
+		if (table->device[i] == device) return i;
+	if (table->devices == LK_GEMM_DEVICES) return -1;
+	table->device[table->devices] = device;
+	return table->devices++;
 }
 
 static int by_pair(const void *a, const void *b) {
@@ -30,10 +30,10 @@ static int by_pair(const void *a, const void *b) {
 }
 
 /* How many different (n, k); orders the points by them. */
-static size_t sort_by_pair(lk_gemm_table *t) {
-	size_t pairs = t->count > 0;
-	qsort(t->points, t->count, sizeof *t->points, by_pair);
-	for (size_t i = 1; i < t->count; i++) pairs += by_pair(&t->points[i - 1], &t->points[i]) != 0;
+static size_t sort_by_pair(lk_gemm_table *table) {
+	size_t pairs = table->count > 0;
+	qsort(table->points, table->count, sizeof *table->points, by_pair);
+	for (size_t i = 1; i < table->count; i++) pairs += by_pair(&table->points[i - 1], &table->points[i]) != 0;
 	return pairs;
 }
 
@@ -42,23 +42,23 @@ static int by_row(const void *a, const void *b) {
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-static int octave(const lk_gemm_shape *s) {
-	return (int)floor(log2(2 * s->batch * s->m * s->n * s->k));
+static int octave(const lk_gemm_shape *shape) {
+	return (int)floor(log2(2 * shape->batch * shape->m * shape->n * shape->k));
 }
 
 /* Sweeps over m for few (n, k): whole pairs are left out. Random shapes: whole octaves of the floating-point operations, every
  * sixth together. */
-static void set_folds(lk_gemm_table *t, int folds) {
-	bool sweep = sort_by_pair(t) * 20 < t->count;
-	qsort(t->points, t->count, sizeof *t->points, by_row);
-	t->folds = folds == LK_FOLDS_GPU ? t->devices : sweep ? PAIR_FOLDS : OCTAVE_FOLDS;
-	t->held_out = folds == LK_FOLDS_GPU ? "whole GPUs" : sweep ? "whole (n, k) pairs" : "whole size octaves";
-	for (size_t i = 0; i < t->count; i++) {
-		lk_gemm_point *p = &t->points[i];
-		uint64_t pair = (uint64_t)p->shape.n << 32 | (uint64_t)p->shape.k;
-		p->fold = folds == LK_FOLDS_GPU ? p->device
+static void set_folds(lk_gemm_table *table, int folds) {
+	bool sweep = sort_by_pair(table) * 20 < table->count;
+	qsort(table->points, table->count, sizeof *table->points, by_row);
+	table->folds = folds == LK_FOLDS_GPU ? table->devices : sweep ? PAIR_FOLDS : OCTAVE_FOLDS;
+	table->held_out = folds == LK_FOLDS_GPU ? "whole GPUs" : sweep ? "whole (n, k) pairs" : "whole size octaves";
+	for (size_t i = 0; i < table->count; i++) {
+		lk_gemm_point *point = &table->points[i];
+		uint64_t pair = (uint64_t)point->shape.n << 32 | (uint64_t)point->shape.k;
+		point->fold = folds == LK_FOLDS_GPU ? point->device
 		          : sweep               ? (int)(lk_hash64(pair) % PAIR_FOLDS)
-		                                : octave(&p->shape) % OCTAVE_FOLDS;
+		                                : octave(&point->shape) % OCTAVE_FOLDS;
 	}
 }
 
@@ -68,11 +68,11 @@ lk_status lk_gemm_table_build(lk_arena *arena, const lk_op_sample *samples, size
 	out->points = LK_ARRAY(arena, lk_gemm_point, count);
 	if (!out->points) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
-		const lk_op_sample *s = &samples[i];
-		if (s->family != LK_FAMILY_GEMM || s->dtype != dtype || !s->device) continue;
-		int device = device_index(out, s->device);
+		const lk_op_sample *sample = &samples[i];
+		if (sample->family != LK_FAMILY_GEMM || sample->dtype != dtype || !sample->device) continue;
+		int device = device_index(out, sample->device);
 		if (device < 0) continue;
-		out->points[out->count++] = (lk_gemm_point){i, s, {s->dtype, s->batch, s->m, s->n, s->k}, device, 0};
+		out->points[out->count++] = (lk_gemm_point){i, sample, {sample->dtype, sample->batch, sample->m, sample->n, sample->k}, device, 0};
 	}
 	set_folds(out, folds);
 	return LK_OK;
@@ -101,50 +101,50 @@ struct sample {
 };
 
 static double formula_error(const double *x, void *context) {
-	const struct sample *s = context;
+	const struct sample *sample = context;
 	lk_gemm_numbers numbers = numbers_of(x);
 	double sum = 0;
-	for (size_t i = 0; i < s->count; i++) {
-		const lk_gemm_point *p = s->points[i];
-		double seconds = lk_gemm_formula(&numbers, s->table->device[p->device], &p->shape, NAN, NULL);
-		sum += fabs(log(seconds / p->sample->seconds));
+	for (size_t i = 0; i < sample->count; i++) {
+		const lk_gemm_point *point = sample->points[i];
+		double seconds = lk_gemm_formula(&numbers, sample->table->device[point->device], &point->shape, NAN, NULL);
+		sum += fabs(log(seconds / point->sample->seconds));
 	}
-	return s->count ? sum / (double)s->count : 0;
+	return sample->count ? sum / (double)sample->count : 0;
 }
 
 /* Adds an even sample of a device's points outside the fold. */
-static void draw(struct sample *s, int device, int without, size_t most) {
+static void draw(struct sample *sample, int device, int without, size_t most) {
 	size_t fitting = 0, seen = 0;
-	for (size_t i = 0; i < s->table->count; i++)
-		fitting += s->table->points[i].device == device && s->table->points[i].fold != without;
-	for (size_t i = 0, first = s->count; i < s->table->count && s->count - first < most; i++) {
-		const lk_gemm_point *p = &s->table->points[i];
-		if (p->device != device || p->fold == without) continue;
-		if (lk_uniform(1, seen++) * (double)fitting < (double)most) s->points[s->count++] = p;
+	for (size_t i = 0; i < sample->table->count; i++)
+		fitting += sample->table->points[i].device == device && sample->table->points[i].fold != without;
+	for (size_t i = 0, first = sample->count; i < sample->table->count && sample->count - first < most; i++) {
+		const lk_gemm_point *point = &sample->table->points[i];
+		if (point->device != device || point->fold == without) continue;
+		if (lk_uniform(1, seen++) * (double)fitting < (double)most) sample->points[sample->count++] = point;
 	}
 }
 
 static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fitted *out, lk_error *err) {
-	struct sample *s = malloc(sizeof *s);
-	if (!s) return lk_oom(err);
-	s->table = table;
+	struct sample *sample = malloc(sizeof *sample);
+	if (!sample) return lk_oom(err);
+	sample->table = table;
 	for (int d = 0; d < table->devices; d++) {
 		double x[NUMBERS];
 		if (d > 0 && out->general) {
 			out->numbers[d] = out->numbers[0];
 			continue;
 		}
-		s->count = 0;
-		if (!out->general) draw(s, d, without, SAMPLE);
-		for (int all = 0; all < table->devices && out->general; all++) draw(s, all, without, SAMPLE / 2);
-		if (s->count == 0 && d > 0) { /* all its rows lie in the fold */
+		sample->count = 0;
+		if (!out->general) draw(sample, d, without, SAMPLE);
+		for (int all = 0; all < table->devices && out->general; all++) draw(sample, all, without, SAMPLE / 2);
+		if (sample->count == 0 && d > 0) { /* all its rows lie in the fold */
 			out->numbers[d] = out->numbers[0];
 			continue;
 		}
-		lk_fit_simplex(searched, NUMBERS, EVALUATIONS, formula_error, s, x, NULL);
+		lk_fit_simplex(searched, NUMBERS, EVALUATIONS, formula_error, sample, x, NULL);
 		out->numbers[d] = numbers_of(x);
 	}
-	free(s);
+	free(sample);
 	return LK_OK;
 }
 
@@ -155,11 +155,11 @@ enum { ROWS_PER_TREE = 200, ROWS_PER_GENERAL_TREE = 1200, TREES = 600 };
 /* From fewer devices trees do not learn what holds on another one: with three of them the formula alone does better. */
 enum { DEVICES_FOR_GENERAL_TREES = 5 };
 
-static double features_of(const lk_gemm_fitted *fitted, const lk_gemm_table *table, const lk_gemm_point *p, float *x) {
-	const lk_gemm_numbers *numbers = &fitted->numbers[p->device];
+static double features_of(const lk_gemm_fitted *fitted, const lk_gemm_table *table, const lk_gemm_point *point, float *x) {
+	const lk_gemm_numbers *numbers = &fitted->numbers[point->device];
 	lk_gemm_detail detail;
-	double seconds = lk_gemm_formula(numbers, table->device[p->device], &p->shape, NAN, &detail);
-	lk_gemm_features(numbers, table->device[p->device], &p->shape, &detail, seconds, x);
+	double seconds = lk_gemm_formula(numbers, table->device[point->device], &point->shape, NAN, &detail);
+	lk_gemm_features(numbers, table->device[point->device], &point->shape, &detail, seconds, x);
 	return seconds;
 }
 
@@ -170,10 +170,10 @@ static lk_status fit_trees(lk_arena *arena, const lk_gemm_table *table, int with
 	float *x = LK_ARRAY(&room, float, table->count * (size_t)features), *left = LK_ARRAY(&room, float, table->count);
 	size_t rows = 0;
 	for (size_t i = 0; x && left && i < table->count; i++) {
-		const lk_gemm_point *p = &table->points[i];
+		const lk_gemm_point *point = &table->points[i];
 		float all[LK_GEMM_FEATURES];
-		if (p->fold == without) continue;
-		left[rows] = (float)log(p->sample->seconds / features_of(out, table, p, all));
+		if (point->fold == without) continue;
+		left[rows] = (float)log(point->sample->seconds / features_of(out, table, point, all));
 		memcpy(x + rows++ * (size_t)features, all, (size_t)features * sizeof *all);
 	}
 	lk_trees_options options = {.rate = 0.2, .sample = out->general ? 0.2 : 0.5, .rows = out->general ? 50 : 10, .limit = 0.4};
@@ -228,25 +228,25 @@ struct crossing {
 	lk_error err;
 };
 
-static int take_fold(struct crossing *c) {
-	pthread_mutex_lock(&c->lock);
-	int fold = c->status == LK_OK && c->next < c->table->folds ? c->next++ : -1;
-	pthread_mutex_unlock(&c->lock);
+static int take_fold(struct crossing *crossing) {
+	pthread_mutex_lock(&crossing->lock);
+	int fold = crossing->status == LK_OK && crossing->next < crossing->table->folds ? crossing->next++ : -1;
+	pthread_mutex_unlock(&crossing->lock);
 	return fold;
 }
 
 static void *cross_some(void *context) {
-	struct crossing *c = context;
-	lk_stop_watch(c->stop);
-	for (int fold; (fold = take_fold(c)) >= 0;) {
+	struct crossing *crossing = context;
+	lk_stop_watch(crossing->stop);
+	for (int fold; (fold = take_fold(crossing)) >= 0;) {
 		lk_error err = {0};
 		int fitted = 0;
 		lk_status status = lk_stop_check(&err);
-		if (status == LK_OK) status = predict_fold(c->table, fold, c->general, c->predicted, &fitted, &err);
-		pthread_mutex_lock(&c->lock);
-		if (status != LK_OK) c->status = status, c->err = err;
-		if (fitted > c->fitted) c->fitted = fitted;
-		pthread_mutex_unlock(&c->lock);
+		if (status == LK_OK) status = predict_fold(crossing->table, fold, crossing->general, crossing->predicted, &fitted, &err);
+		pthread_mutex_lock(&crossing->lock);
+		if (status != LK_OK) crossing->status = status, crossing->err = err;
+		if (fitted > crossing->fitted) crossing->fitted = fitted;
+		pthread_mutex_unlock(&crossing->lock);
 	}
 	return NULL;
 }

@@ -19,43 +19,43 @@ struct task {
 	size_t stride;
 };
 
-static double element_bytes(const lk_memory_group *g) {
-	return lk_dtype_bytes(g->dtype);
+static double element_bytes(const lk_memory_group *group) {
+	return lk_dtype_bytes(group->dtype);
 }
 
-static double miss_of(const lk_memory_group *g, const lk_memory_model *m, const lk_memory_point *p) {
-	lk_memory_work work = lk_memory_work_of(g->kernel, p->rows, p->width, element_bytes(g));
-	return fabs(log(lk_memory_seconds(m, g->device, &work) / p->seconds));
+static double miss_of(const lk_memory_group *group, const lk_memory_model *model, const lk_memory_point *point) {
+	lk_memory_work work = lk_memory_work_of(group->kernel, point->rows, point->width, element_bytes(group));
+	return fabs(log(lk_memory_seconds(model, group->device, &work) / point->seconds));
 }
 
 static double far_from_usual(const double *x, const lk_memory_kernel *kernel) {
 	double sum = 0;
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {
-		const lk_memory_number *n = &lk_memory_numbers[i];
-		if (!n->ratio || !lk_memory_number_applies(n, kernel)) continue;
-		double off = log(x[i] / n->usual) / 1.5;
+		const lk_memory_number *number = &lk_memory_numbers[i];
+		if (!number->ratio || !lk_memory_number_applies(number, kernel)) continue;
+		double off = log(x[i] / number->usual) / 1.5;
 		sum += off * off;
 	}
 	return 0.0005 * sum;
 }
 
 static double objective(const double *x, void *context) {
-	const struct task *t = context;
+	const struct task *task = context;
 	lk_memory_model model = lk_memory_model_from(x);
 	double sum = 0, weights = 0;
-	for (size_t i = 0; i < t->group->count; i += t->stride) {
-		const lk_memory_point *p = &t->group->points[i];
-		double weight = p->seconds < 10e-6 ? 0.25 : 1;
-		sum += weight * miss_of(t->group, &model, p);
+	for (size_t i = 0; i < task->group->count; i += task->stride) {
+		const lk_memory_point *point = &task->group->points[i];
+		double weight = point->seconds < 10e-6 ? 0.25 : 1;
+		sum += weight * miss_of(task->group, &model, point);
 		weights += weight;
 	}
-	return sum / weights + far_from_usual(x, t->group->kernel);
+	return sum / weights + far_from_usual(x, task->group->kernel);
 }
 
 /* The shortest call is near the floor, wherever the others end. */
-static double shortest_us(const lk_memory_group *g) {
+static double shortest_us(const lk_memory_group *group) {
 	double least = INFINITY;
-	for (size_t i = 0; i < g->count; i++) least = fmin(least, g->points[i].seconds);
+	for (size_t i = 0; i < group->count; i++) least = fmin(least, group->points[i].seconds);
 	return least * 1e6;
 }
 
@@ -64,11 +64,11 @@ lk_memory_model lk_memory_fit(const lk_memory_group *group) {
 	lk_fit_number numbers[LK_MEMORY_NUMBERS];
 	double x[LK_MEMORY_NUMBERS], shortest = shortest_us(group);
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {
-		const lk_memory_number *n = &lk_memory_numbers[i];
-		double start = n->unit == 1e-6 && !n->rows ? shortest : n->usual;
-		start = fmin(fmax(start, n->low * 1.01), n->high * 0.99);
-		numbers[i] = (lk_fit_number){n->name, start, n->low, n->high, n->ratio};
-		if (!lk_memory_number_applies(n, group->kernel)) numbers[i].start = numbers[i].low = numbers[i].high = n->usual;
+		const lk_memory_number *number = &lk_memory_numbers[i];
+		double start = number->unit == 1e-6 && !number->rows ? shortest : number->usual;
+		start = fmin(fmax(start, number->low * 1.01), number->high * 0.99);
+		numbers[i] = (lk_fit_number){number->name, start, number->low, number->high, number->ratio};
+		if (!lk_memory_number_applies(number, group->kernel)) numbers[i].start = numbers[i].low = numbers[i].high = number->usual;
 	}
 	bool flat = group->kernel->grid == LK_GRID_FLAT;
 	lk_fit_simplex(numbers, LK_MEMORY_NUMBERS, flat ? EVALUATIONS_FLAT : EVALUATIONS_ROWS, objective, &t, x, NULL);

@@ -25,24 +25,24 @@ static size_t first_alike(lk_rows_alike *alike, const void *context, size_t row)
 	return first;
 }
 
-static bool teaches(const struct ranger *r, size_t row, size_t other) {
-	const lk_validated *o = &r->rows[other];
-	return !o->reason && o->predicted > 0 && o->measured > 0 && r->class[row] == r->class[other] && r->fold[row] != r->fold[other];
+static bool teaches(const struct ranger *ranger, size_t row, size_t other) {
+	const lk_validated *validated = &ranger->rows[other];
+	return !validated->reason && validated->predicted > 0 && validated->measured > 0 && ranger->class[row] == ranger->class[other] && ranger->fold[row] != ranger->fold[other];
 }
 
-static void range_row(struct ranger *r, size_t row) {
+static void range_row(struct ranger *ranger, size_t row) {
 	size_t n = 0, folds = 0;
 	double low, high;
-	for (size_t i = 0; i < r->count; i++) {
-		if (!teaches(r, row, i)) continue;
-		r->ratios[n++] = log(r->rows[i].measured / r->rows[i].predicted);
-		folds += r->seen[r->fold[i]] != row + 1, r->seen[r->fold[i]] = row + 1;
+	for (size_t i = 0; i < ranger->count; i++) {
+		if (!teaches(ranger, row, i)) continue;
+		ranger->ratios[n++] = log(ranger->rows[i].measured / ranger->rows[i].predicted);
+		folds += ranger->seen[ranger->fold[i]] != row + 1, ranger->seen[ranger->fold[i]] = row + 1;
 	}
 	if (n < FEWEST) return;
 	size_t inside = (size_t)fmin(ceil(share * (1 + 1.0 / (double)folds) * (double)n - 1e-9), (double)n);
-	qsort(r->ratios, n, sizeof *r->ratios, lk_ascending);
-	lk_shortest(r->ratios, n, inside, &low, &high);
-	r->rows[row].low = r->rows[row].predicted * exp(low), r->rows[row].high = r->rows[row].predicted * exp(high);
+	qsort(ranger->ratios, n, sizeof *ranger->ratios, lk_ascending);
+	lk_shortest(ranger->ratios, n, inside, &low, &high);
+	ranger->rows[row].low = ranger->rows[row].predicted * exp(low), ranger->rows[row].high = ranger->rows[row].predicted * exp(high);
 }
 
 lk_status lk_fold_ranges(lk_arena *arena, lk_validated *rows, size_t count, lk_rows_alike *class, lk_rows_alike *fold,

@@ -70,8 +70,8 @@ struct reading {
 };
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	const struct reading *r = context;
-	lk_host_terms *out = r->out;
+	const struct reading *reading = context;
+	lk_host_terms *out = reading->out;
 	const char *type = lk_csv_field(csv, at[TYPE]);
 	const char *where = lk_csv_where(csv), *count = lk_csv_field(csv, at[COUNT]);
 	char name[sizeof((lk_host_term *)0)->name];
@@ -80,7 +80,7 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2]) return bad_type(where, type, err);
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[MEAN]), 0, 1e9, &us, where, err));
 	if (*count) LK_TRY(lk_parse_real(count, 0, 1e12, &weight, where, err));
-	LK_TRY(of_kind(csv, at, r->kind, &wanted, err));
+	LK_TRY(of_kind(csv, at, reading->kind, &wanted, err));
 	if (!wanted) return LK_OK;
 	int term = type[1] - '1';
 	plain_name(term == T1 ? "" : lk_csv_field(csv, at[NAME]), name, sizeof name);
@@ -101,8 +101,8 @@ void lk_host_terms_free(lk_host_terms *terms) {
 
 /* ---- merging ---- */
 
-static double mean_of(const lk_host_term *t, int term) {
-	return t && t->weight[term] > 0 ? t->sum[term] / t->weight[term] : NAN;
+static double mean_of(const lk_host_term *host_term, int term) {
+	return host_term && host_term->weight[term] > 0 ? host_term->sum[term] / host_term->weight[term] : NAN;
 }
 
 /* Median over names of the T2 of one table over the other's; 1 where they share none. */

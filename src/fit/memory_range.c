@@ -37,12 +37,12 @@ lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const
 	const char **folds = malloc((count + 1) * sizeof *folds);
 	size_t used = 0;
 	for (size_t i = 0; z && folds && i < count; i++) {
-		const lk_memory_residual *r = &rows[i];
-		bool known = r->predicted > 0 && r->measured > 0;
-		if (!known || strcmp(r->class, class) != 0 || (without && strcmp(r->fold, without) == 0)) continue;
-		folds[used] = r->fold;
-		sum += fabs(log(r->measured / r->predicted));
-		z[used++] = log(r->measured / r->predicted) * lk_memory_scale(r->predicted);
+		const lk_memory_residual *residual = &rows[i];
+		bool known = residual->predicted > 0 && residual->measured > 0;
+		if (!known || strcmp(residual->class, class) != 0 || (without && strcmp(residual->fold, without) == 0)) continue;
+		folds[used] = residual->fold;
+		sum += fabs(log(residual->measured / residual->predicted));
+		z[used++] = log(residual->measured / residual->predicted) * lk_memory_scale(residual->predicted);
 	}
 	if (z && folds && used > 0) {
 		shortest(z, used, distinct(folds, used), out);

@@ -31,25 +31,25 @@ static int by_value(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-static double median(struct lk_weighted *v, size_t count) {
+static double median(struct lk_weighted *weighted, size_t count) {
 	double total = 0, sum = 0;
-	qsort(v, count, sizeof *v, by_value);
-	for (size_t i = 0; i < count; i++) total += v[i].weight;
+	qsort(weighted, count, sizeof *weighted, by_value);
+	for (size_t i = 0; i < count; i++) total += weighted[i].weight;
 	for (size_t i = 0; i < count; i++)
-		if ((sum += v[i].weight) >= total / 2) return v[i].value;
+		if ((sum += weighted[i].weight) >= total / 2) return weighted[i].value;
 	return 0;
 }
 
 double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const double *strength) {
-	struct lk_weighted *v = LK_ARRAY(arena, struct lk_weighted, table->count);
+	struct lk_weighted *weighted = LK_ARRAY(arena, struct lk_weighted, table->count);
 	size_t count = 0;
-	for (size_t i = 0; v && i < table->count; i++) {
-		const lk_overlap_kernel *k = &table->at[i].kernel;
-		double part = k->ratio * strength[i];
-		if (!(part > 0) || k->ratio < 0.2) continue;
-		v[count++] = (struct lk_weighted){(table->at[i].measured_s / k->alone_s - 1) / part, k->alone_s * part};
+	for (size_t i = 0; weighted && i < table->count; i++) {
+		const lk_overlap_kernel *kernel = &table->at[i].kernel;
+		double part = kernel->ratio * strength[i];
+		if (!(part > 0) || kernel->ratio < 0.2) continue;
+		weighted[count++] = (struct lk_weighted){(table->at[i].measured_s / kernel->alone_s - 1) / part, kernel->alone_s * part};
 	}
-	return v ? median(v, count) : NAN;
+	return weighted ? median(weighted, count) : NAN;
 }
 
 /* Kernels on which a mechanism hardly acts would only bring their noise. */
@@ -83,8 +83,8 @@ struct grouping {
 	lk_overlap *model;
 };
 
-static bool used(const struct grouping *g, size_t row) {
-	return !g->use || g->use[row];
+static bool used(const struct grouping *grouping, size_t row) {
+	return !grouping->use || grouping->use[row];
 }
 
 static size_t nearest(const lk_overlap *model, const double *at, double *distance2) {
@@ -97,28 +97,28 @@ static size_t nearest(const lk_overlap *model, const double *at, double *distanc
 	return best;
 }
 
-static void begin_kinds(struct grouping *g) {
-	for (size_t i = 0; i < g->table->count; i++) {
+static void begin_kinds(struct grouping *grouping) {
+	for (size_t i = 0; i < grouping->table->count; i++) {
 		double distance2;
-		if (!used(g, i)) continue;
-		nearest(g->model, g->at[i], &distance2);
+		if (!used(grouping, i)) continue;
+		nearest(grouping->model, grouping->at[i], &distance2);
 		if (distance2 <= RADIUS * RADIUS) continue;
-		memcpy(g->model->kinds[g->model->kind_count++].at, g->at[i], sizeof *g->at);
+		memcpy(grouping->model->kinds[grouping->model->kind_count++].at, grouping->at[i], sizeof *grouping->at);
 	}
 }
 
 /* Gives launches to the nearest centre and moves centres to their middle; those without launches go. */
-static void move_kinds(struct grouping *g) {
-	lk_overlap *model = g->model;
+static void move_kinds(struct grouping *grouping) {
+	lk_overlap *model = grouping->model;
 	double distance2;
-	for (size_t i = 0; i < g->table->count; i++)
-		if (used(g, i)) g->kind[i] = nearest(model, g->at[i], &distance2);
+	for (size_t i = 0; i < grouping->table->count; i++)
+		if (used(grouping, i)) grouping->kind[i] = nearest(model, grouping->at[i], &distance2);
 	for (size_t k = 0; k < model->kind_count; k++) model->kinds[k] = (lk_overlap_kind){.count = 0};
-	for (size_t i = 0; i < g->table->count; i++) {
-		if (!used(g, i)) continue;
-		lk_overlap_kind *kind = &model->kinds[g->kind[i]];
+	for (size_t i = 0; i < grouping->table->count; i++) {
+		if (!used(grouping, i)) continue;
+		lk_overlap_kind *kind = &model->kinds[grouping->kind[i]];
 		kind->count++;
-		for (int f = 0; f < LK_OVERLAP_FEATURES; f++) kind->at[f] += (g->at[i][f] - kind->at[f]) / kind->count;
+		for (int f = 0; f < LK_OVERLAP_FEATURES; f++) kind->at[f] += (grouping->at[i][f] - kind->at[f]) / kind->count;
 	}
 	size_t kept = 0;
 	for (size_t k = 0; k < model->kind_count; k++)
@@ -139,20 +139,20 @@ static double agreed(const struct lk_weighted *votes, size_t count) {
 	return at;
 }
 
-static void vote(struct grouping *g, size_t k) {
-	lk_overlap_kind *kind = &g->model->kinds[k];
+static void vote(struct grouping *grouping, size_t k) {
+	lk_overlap_kind *kind = &grouping->model->kinds[k];
 	size_t count = 0;
 	double expected = 0;
-	for (size_t i = 0; i < g->table->count; i++) {
-		const lk_slowdown_row *row = &g->table->at[i];
-		if (!used(g, i) || g->kind[i] != k) continue;
-		double own = row->measured_s / row->kernel.alone_s / lk_overlap_regress(kind->at, g->at[i]);
-		g->votes[count++] = (struct lk_weighted){own - 1, 1};
-		expected += lk_overlap_mechanism(g->model, &row->kernel);
+	for (size_t i = 0; i < grouping->table->count; i++) {
+		const lk_slowdown_row *row = &grouping->table->at[i];
+		if (!used(grouping, i) || grouping->kind[i] != k) continue;
+		double own = row->measured_s / row->kernel.alone_s / lk_overlap_regress(kind->at, grouping->at[i]);
+		grouping->votes[count++] = (struct lk_weighted){own - 1, 1};
+		expected += lk_overlap_mechanism(grouping->model, &row->kernel);
 	}
 	if (count == 0) return;
-	g->votes[count] = (struct lk_weighted){expected / (double)count, PRIOR};
-	kind->slower = agreed(g->votes, count + 1);
+	grouping->votes[count] = (struct lk_weighted){expected / (double)count, PRIOR};
+	kind->slower = agreed(grouping->votes, count + 1);
 }
 
 static bool fit_kinds(lk_arena *arena, const lk_slowdown_table *table, const bool *use, lk_overlap *out) {

@@ -54,18 +54,18 @@ static uint32_t rank_of(const lk_graph *graph, uint32_t stage, uint32_t chain) {
 
 /* ---- attributes ---- */
 
-static void put_whole(struct writer *w, unsigned form, const char *name, uint64_t value) {
-	size_t attribute = lk_proto_begin(&w->out, NODE_ATTRIBUTE);
-	lk_proto_put_text(&w->out, ATTRIBUTE_NAME, name);
-	lk_proto_put_integer(&w->out, form, value);
-	lk_proto_end(&w->out, attribute);
+static void put_whole(struct writer *writer, unsigned form, const char *name, uint64_t value) {
+	size_t attribute = lk_proto_begin(&writer->out, NODE_ATTRIBUTE);
+	lk_proto_put_text(&writer->out, ATTRIBUTE_NAME, name);
+	lk_proto_put_integer(&writer->out, form, value);
+	lk_proto_end(&writer->out, attribute);
 }
 
-static void put_text(struct writer *w, const char *name, const char *text) {
-	size_t attribute = lk_proto_begin(&w->out, NODE_ATTRIBUTE);
-	lk_proto_put_text(&w->out, ATTRIBUTE_NAME, name);
-	lk_proto_put_text(&w->out, ATTRIBUTE_TEXT, text);
-	lk_proto_end(&w->out, attribute);
+static void put_text(struct writer *writer, const char *name, const char *text) {
+	size_t attribute = lk_proto_begin(&writer->out, NODE_ATTRIBUTE);
+	lk_proto_put_text(&writer->out, ATTRIBUTE_NAME, name);
+	lk_proto_put_text(&writer->out, ATTRIBUTE_TEXT, text);
+	lk_proto_end(&writer->out, attribute);
 }
 
 static uint64_t whole(double real) { return real > 0 ? real < 9e18 ? (uint64_t)(real + .5) : (uint64_t)9e18 : 0; }
@@ -76,20 +76,20 @@ static bool across_stages(unsigned group) {
 
 /* A name that the members of a group share and nobody else has: its kind, its stage unless it leads across them, and
  * which one it is among the chains. */
-static void group_name(const struct writer *w, const lk_op *op, char *out, size_t size) {
-	const lk_ranks *r = &w->graph->ranks;
-	if (op->group == LK_GROUP_TEAM && op->channel >= 0 && (size_t)op->channel < w->graph->teams.count) {
-		const lk_team *team = &w->graph->teams.at[op->channel];
-		const char *name = lk_intern_text(w->graph->names, team->name);
-		snprintf(out, size, team->across ? "%.200s" : "%.200s/%u", name, w->chain);
+static void group_name(const struct writer *writer, const lk_op *op, char *out, size_t size) {
+	const lk_ranks *ranks = &writer->graph->ranks;
+	if (op->group == LK_GROUP_TEAM && op->channel >= 0 && (size_t)op->channel < writer->graph->teams.count) {
+		const lk_team *team = &writer->graph->teams.at[op->channel];
+		const char *name = lk_intern_text(writer->graph->names, team->name);
+		snprintf(out, size, team->across ? "%.200s" : "%.200s/%u", name, writer->chain);
 		return;
 	}
 	/* pipelines and their ends are one for each chain */
 	bool chain = op->group == LK_GROUP_PP || op->group == LK_GROUP_EMBEDDING || op->group == LK_GROUP_NONE;
-	uint64_t members = chain ? 1 : r->group[op->group].size, stride = chain ? 1 : r->group[op->group].stride;
-	uint64_t index = w->chain / (members * stride) * stride + w->chain % stride;
+	uint64_t members = chain ? 1 : ranks->group[op->group].size, stride = chain ? 1 : ranks->group[op->group].stride;
+	uint64_t index = writer->chain / (members * stride) * stride + writer->chain % stride;
 	if (across_stages(op->group)) snprintf(out, size, "%s.%llu", lk_group_label(op->group), (unsigned long long)index);
-	else snprintf(out, size, "%s.%u.%llu", lk_group_label(op->group), w->stage, (unsigned long long)index);
+	else snprintf(out, size, "%s.%u.%llu", lk_group_label(op->group), writer->stage, (unsigned long long)index);
 }
 
 static uint64_t group_size(const lk_graph *graph, const lk_op *op) {
@@ -99,7 +99,7 @@ static uint64_t group_size(const lk_graph *graph, const lk_op *op) {
 	return op->group == LK_GROUP_MODEL ? size * graph->ranks.stages : size;
 }
 
-static void put_collective(struct writer *w, const lk_op *op) {
+static void put_collective(struct writer *writer, const lk_op *op) {
 	static const uint8_t types[] = {
 		/* CollectiveCommType */
 		[LK_OP_ALLREDUCE - LK_OP_ALLREDUCE] = 0,     [LK_OP_ALLGATHER - LK_OP_ALLREDUCE] = 2,
@@ -107,33 +107,33 @@ static void put_collective(struct writer *w, const lk_op *op) {
 		[LK_OP_BROADCAST - LK_OP_ALLREDUCE] = 5,
 	};
 	char name[256];
-	group_name(w, op, name, sizeof name);
-	put_whole(w, ATTRIBUTE_INT64, "comm_type", types[op->kind - LK_OP_ALLREDUCE]);
-	put_whole(w, ATTRIBUTE_INT64, "comm_size", whole(op->bytes));
-	put_text(w, "pg_name", name);
-	put_whole(w, ATTRIBUTE_INT64, "pg_size", group_size(w->graph, op));
+	group_name(writer, op, name, sizeof name);
+	put_whole(writer, ATTRIBUTE_INT64, "comm_type", types[op->kind - LK_OP_ALLREDUCE]);
+	put_whole(writer, ATTRIBUTE_INT64, "comm_size", whole(op->bytes));
+	put_text(writer, "pg_name", name);
+	put_whole(writer, ATTRIBUTE_INT64, "pg_size", group_size(writer->graph, op));
 }
 
 /* Both ends of a wire have its smaller number as tag; the k-th send with a tag meets the k-th receive. */
-static void put_message(struct writer *w, const lk_op *op) {
-	const lk_graph *graph = w->graph;
-	size_t here = (size_t)w->stage * graph->channels + (size_t)op->channel;
+static void put_message(struct writer *writer, const lk_op *op) {
+	const lk_graph *graph = writer->graph;
+	size_t here = (size_t)writer->stage * graph->channels + (size_t)op->channel;
 	lk_wire to = graph->wires.at[here];
 	size_t there = (size_t)to.stage * graph->channels + to.channel;
-	uint32_t self = rank_of(graph, w->stage, w->chain), peer = rank_of(graph, to.stage, w->chain);
+	uint32_t self = rank_of(graph, writer->stage, writer->chain), peer = rank_of(graph, to.stage, writer->chain);
 	bool sends = op->kind == LK_OP_SEND;
-	put_whole(w, ATTRIBUTE_INT64, "comm_size", whole(op->bytes));
-	put_whole(w, ATTRIBUTE_INT32, "comm_src", sends ? self : peer);
-	put_whole(w, ATTRIBUTE_INT32, "comm_dst", sends ? peer : self);
-	put_whole(w, ATTRIBUTE_INT32, "comm_tag", (uint64_t)((here < there ? here : there) & INT32_MAX));
+	put_whole(writer, ATTRIBUTE_INT64, "comm_size", whole(op->bytes));
+	put_whole(writer, ATTRIBUTE_INT32, "comm_src", sends ? self : peer);
+	put_whole(writer, ATTRIBUTE_INT32, "comm_dst", sends ? peer : self);
+	put_whole(writer, ATTRIBUTE_INT32, "comm_tag", (uint64_t)((here < there ? here : there) & INT32_MAX));
 }
 
 /* ---- dependencies ---- */
 
-static bool depend(struct writer *w, uint64_t node) {
+static bool depend(struct writer *writer, uint64_t node) {
 	if (!node) return true;
-	if (!lk_push(&w->deps)) return false;
-	*lk_last(&w->deps) = node;
+	if (!lk_push(&writer->deps)) return false;
+	*lk_last(&writer->deps) = node;
 	return true;
 }
 
@@ -142,31 +142,31 @@ static int ascending(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-static bool find_deps(struct writer *w, const lk_op *op, const lk_call *call) {
-	w->deps.count = 0;
-	bool good = depend(w, w->last[op->stream]);
+static bool find_deps(struct writer *writer, const lk_op *op, const lk_call *call) {
+	writer->deps.count = 0;
+	bool good = depend(writer, writer->last[op->stream]);
 	for (unsigned s = 0; s < LK_STREAMS && good; s++)
-		if (op->join & LK_JOIN(s)) good = depend(w, w->last[s]);
-	for (uint32_t i = 0; i < op->dep_count && good; i++) good = depend(w, w->placed[op->deps[i]]);
-	if (op->wait && good) good = depend(w, w->events[call->arg[op->wait - 1]]);
-	if (!w->graph->traced && good) good = depend(w, w->last[LK_STREAM_HOST]);
-	if (w->deps.count) qsort(w->deps.at, w->deps.count, sizeof *w->deps.at, ascending);
+		if (op->join & LK_JOIN(s)) good = depend(writer, writer->last[s]);
+	for (uint32_t i = 0; i < op->dep_count && good; i++) good = depend(writer, writer->placed[op->deps[i]]);
+	if (op->wait && good) good = depend(writer, writer->events[call->arg[op->wait - 1]]);
+	if (!writer->graph->traced && good) good = depend(writer, writer->last[LK_STREAM_HOST]);
+	if (writer->deps.count) qsort(writer->deps.at, writer->deps.count, sizeof *writer->deps.at, ascending);
 	return good;
 }
 
-static void put_deps(struct writer *w) {
-	if (!w->deps.count) return;
-	size_t list = lk_proto_begin(&w->out, NODE_DATA);
-	for (size_t i = 0; i < w->deps.count; i++)
-		if (!i || w->deps.at[i] != w->deps.at[i - 1]) lk_proto_put_varint(&w->out, w->deps.at[i]);
-	lk_proto_end(&w->out, list);
+static void put_deps(struct writer *writer) {
+	if (!writer->deps.count) return;
+	size_t list = lk_proto_begin(&writer->out, NODE_DATA);
+	for (size_t i = 0; i < writer->deps.count; i++)
+		if (!i || writer->deps.at[i] != writer->deps.at[i - 1]) lk_proto_put_varint(&writer->out, writer->deps.at[i]);
+	lk_proto_end(&writer->out, list);
 }
 
 /* ---- nodes ---- */
 
-static bool on_host(const struct writer *w, const lk_op *op) {
+static bool on_host(const struct writer *writer, const lk_op *op) {
 	return op->kind == LK_OP_HOST || op->kind == LK_OP_WAIT ||
-		   (w->graph->programs.at[w->stage].threads >> op->stream & 1) || op->stream == LK_STREAM_HOST;
+		   (writer->graph->programs.at[writer->stage].threads >> op->stream & 1) || op->stream == LK_STREAM_HOST;
 }
 
 static double micros(const lk_op *op) {
@@ -174,11 +174,11 @@ static double micros(const lk_op *op) {
 	return op->kind == LK_OP_HOST ? op->m * 1e6 : 0;
 }
 
-static lk_status flush(struct writer *w, size_t above) {
-	if (w->out.lost) return lk_oom(w->err);
-	if (w->out.bytes.count <= above) return LK_OK;
-	LK_TRY(lk_sink_write(w->sink, w->out.bytes.at, w->out.bytes.count, w->err));
-	w->out.bytes.count = 0;
+static lk_status flush(struct writer *writer, size_t above) {
+	if (writer->out.lost) return lk_oom(writer->err);
+	if (writer->out.bytes.count <= above) return LK_OK;
+	LK_TRY(lk_sink_write(writer->sink, writer->out.bytes.at, writer->out.bytes.count, writer->err));
+	writer->out.bytes.count = 0;
 	return LK_OK;
 }
 
@@ -187,72 +187,72 @@ static uint64_t node_type(unsigned kind) {
 	return kind == LK_OP_SEND ? TYPE_SEND : kind == LK_OP_RECV ? TYPE_RECV : TYPE_COMP;
 }
 
-static lk_status put_node(struct writer *w, const lk_op *op, const lk_call *call, uint64_t *id) {
-	bool host = on_host(w, op), collective = lk_op_is_collective(op->kind);
+static lk_status put_node(struct writer *writer, const lk_op *op, const lk_call *call, uint64_t *id) {
+	bool host = on_host(writer, op), collective = lk_op_is_collective(op->kind);
 	bool message = op->kind == LK_OP_SEND || op->kind == LK_OP_RECV;
-	*id = w->next++;
-	if (!find_deps(w, op, call)) return lk_oom(w->err);
-	size_t record = lk_proto_begin(&w->out, 0);
-	lk_proto_put_integer(&w->out, NODE_ID, *id);
-	lk_proto_put_text(&w->out, NODE_NAME, op->name);
-	lk_proto_put_integer(&w->out, NODE_TYPE, node_type(op->kind));
-	put_deps(w);
-	if (whole(micros(op))) lk_proto_put_integer(&w->out, NODE_DURATION, whole(micros(op)));
-	put_whole(w, ATTRIBUTE_BOOL, "is_cpu_op", host);
-	put_whole(w, ATTRIBUTE_INT64, host ? "tid" : "stream", op->stream);
-	if (collective) put_collective(w, op);
-	else if (message) put_message(w, op);
+	*id = writer->next++;
+	if (!find_deps(writer, op, call)) return lk_oom(writer->err);
+	size_t record = lk_proto_begin(&writer->out, 0);
+	lk_proto_put_integer(&writer->out, NODE_ID, *id);
+	lk_proto_put_text(&writer->out, NODE_NAME, op->name);
+	lk_proto_put_integer(&writer->out, NODE_TYPE, node_type(op->kind));
+	put_deps(writer);
+	if (whole(micros(op))) lk_proto_put_integer(&writer->out, NODE_DURATION, whole(micros(op)));
+	put_whole(writer, ATTRIBUTE_BOOL, "is_cpu_op", host);
+	put_whole(writer, ATTRIBUTE_INT64, host ? "tid" : "stream", op->stream);
+	if (collective) put_collective(writer, op);
+	else if (message) put_message(writer, op);
 	else {
-		put_whole(w, ATTRIBUTE_INT64, "num_ops", whole(op->flops));
-		put_whole(w, ATTRIBUTE_UINT64, "tensor_size", whole(op->bytes));
+		put_whole(writer, ATTRIBUTE_INT64, "num_ops", whole(op->flops));
+		put_whole(writer, ATTRIBUTE_UINT64, "tensor_size", whole(op->bytes));
 	}
-	lk_proto_end(&w->out, record);
-	return flush(w, FLUSH);
+	lk_proto_end(&writer->out, record);
+	return flush(writer, FLUSH);
 }
 
-static lk_status put_call(struct writer *w, const lk_call *call) {
-	const lk_block *block = &w->graph->blocks.at[call->block];
+static lk_status put_call(struct writer *writer, const lk_call *call) {
+	const lk_block *block = &writer->graph->blocks.at[call->block];
 	for (uint32_t at = block->begin; at < block->end; at++) {
-		lk_op op = lk_graph_op(w->graph, at);
+		lk_op op = lk_graph_op(writer->graph, at);
 		uint64_t id;
-		LK_TRY(put_node(w, &op, call, &id));
-		w->last[op.stream] = id;
-		w->placed[at - block->begin] = id;
-		if (op.signal) w->events[call->arg[op.signal - 1]] = id;
+		LK_TRY(put_node(writer, &op, call, &id));
+		writer->last[op.stream] = id;
+		writer->placed[at - block->begin] = id;
+		if (op.signal) writer->events[call->arg[op.signal - 1]] = id;
 	}
 	return LK_OK;
 }
 
-static lk_status put_program(struct writer *w) {
-	const lk_program *program = &w->graph->programs.at[w->stage];
-	size_t head = lk_proto_begin(&w->out, 0);
-	lk_proto_put_text(&w->out, METADATA_VERSION, version);
-	lk_proto_end(&w->out, head);
+static lk_status put_program(struct writer *writer) {
+	const lk_program *program = &writer->graph->programs.at[writer->stage];
+	size_t head = lk_proto_begin(&writer->out, 0);
+	lk_proto_put_text(&writer->out, METADATA_VERSION, version);
+	lk_proto_end(&writer->out, head);
 	for (size_t c = 0; c < program->calls.count; c++)
-		for (uint32_t r = 0; r < program->calls.at[c].repeat; r++) LK_TRY(put_call(w, &program->calls.at[c]));
-	return flush(w, 0);
+		for (uint32_t r = 0; r < program->calls.at[c].repeat; r++) LK_TRY(put_call(writer, &program->calls.at[c]));
+	return flush(writer, 0);
 }
 
 /* ---- files ---- */
 
 enum { PATH_ROOM = 4096 };
 
-static lk_status name_rank(const struct writer *w, const char *dir, char path[PATH_ROOM]) {
-	int length = snprintf(path, PATH_ROOM, "%s/lockstep.%u.et", dir, rank_of(w->graph, w->stage, w->chain));
+static lk_status name_rank(const struct writer *writer, const char *dir, char path[PATH_ROOM]) {
+	int length = snprintf(path, PATH_ROOM, "%s/lockstep.%u.et", dir, rank_of(writer->graph, writer->stage, writer->chain));
 	if (length >= 0 && length < PATH_ROOM) return LK_OK;
-	return lk_fail(w->err, LK_ERR_INPUT, "folder", "its name is too long");
+	return lk_fail(writer->err, LK_ERR_INPUT, "folder", "its name is too long");
 }
 
-static lk_status write_rank(struct writer *w, const char *dir) {
+static lk_status write_rank(struct writer *writer, const char *dir) {
 	char path[PATH_ROOM];
-	LK_TRY(name_rank(w, dir, path));
-	w->next = 1;
-	w->out.bytes.count = 0;
-	memset(w->last, 0, sizeof w->last);
-	LK_TRY(lk_sink_open(path, &w->sink, w->err));
-	lk_status status = put_program(w);
-	if (status == LK_OK) return lk_sink_commit(w->sink, w->err);
-	lk_sink_abandon(w->sink);
+	LK_TRY(name_rank(writer, dir, path));
+	writer->next = 1;
+	writer->out.bytes.count = 0;
+	memset(writer->last, 0, sizeof writer->last);
+	LK_TRY(lk_sink_open(path, &writer->sink, writer->err));
+	lk_status status = put_program(writer);
+	if (status == LK_OK) return lk_sink_commit(writer->sink, writer->err);
+	lk_sink_abandon(writer->sink);
 	return status;
 }
 
@@ -275,21 +275,21 @@ static lk_status check_size(const lk_graph *graph, size_t *longest, uint32_t *ev
 }
 
 /* All ranks or none: `count` files that were written go again. */
-static void remove_files(struct writer *w, const char *dir, uint64_t count) {
+static void remove_files(struct writer *writer, const char *dir, uint64_t count) {
 	char path[PATH_ROOM];
 	for (uint64_t i = 0; i < count; i++) {
-		w->stage = (uint32_t)(i / w->graph->ranks.chains), w->chain = (uint32_t)(i % w->graph->ranks.chains);
-		if (name_rank(w, dir, path) == LK_OK) unlink(path);
+		writer->stage = (uint32_t)(i / writer->graph->ranks.chains), writer->chain = (uint32_t)(i % writer->graph->ranks.chains);
+		if (name_rank(writer, dir, path) == LK_OK) unlink(path);
 	}
 }
 
-static lk_status write_ranks(struct writer *w, const char *dir) {
-	uint64_t chains = w->graph->ranks.chains, count = w->graph->ranks.stages * chains;
+static lk_status write_ranks(struct writer *writer, const char *dir) {
+	uint64_t chains = writer->graph->ranks.chains, count = writer->graph->ranks.stages * chains;
 	for (uint64_t i = 0; i < count; i++) {
-		w->stage = (uint32_t)(i / chains), w->chain = (uint32_t)(i % chains);
-		lk_status status = write_rank(w, dir);
+		writer->stage = (uint32_t)(i / chains), writer->chain = (uint32_t)(i % chains);
+		lk_status status = write_rank(writer, dir);
 		if (status == LK_OK) continue;
-		remove_files(w, dir, i);
+		remove_files(writer, dir, i);
 		return status;
 	}
 	return LK_OK;

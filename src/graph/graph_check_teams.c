@@ -40,8 +40,8 @@ static const char *team_fault(const lk_graph *graph, const lk_team *team) {
 	return team->ranks <= INT32_MAX ? NULL : "has more than 2^31 ranks";
 }
 
-static lk_status check_lists(const struct team_checker *c) {
-	const lk_graph *graph = c->graph;
+static lk_status check_lists(const struct team_checker *checker) {
+	const lk_graph *graph = checker->graph;
 	char where[PLACE];
 	for (size_t i = 0; i < graph->teams.count; i++) {
 		const lk_team *team = &graph->teams.at[i];
@@ -49,28 +49,28 @@ static lk_status check_lists(const struct team_checker *c) {
 		const char *fault = named ? team_fault(graph, team) : "has a name that does not exist";
 		if (named) team_place(graph, i, where);
 		else snprintf(where, sizeof where, "team %zu", i);
-		if (fault) return lk_fail(c->err, LK_ERR_INPUT, where, "%s", fault);
+		if (fault) return lk_fail(checker->err, LK_ERR_INPUT, where, "%s", fault);
 	}
 	return LK_OK;
 }
 
 /* The operations of teams of every block. */
-static void list_ops(struct team_checker *c) {
-	const lk_graph *graph = c->graph;
+static void list_ops(struct team_checker *checker) {
+	const lk_graph *graph = checker->graph;
 	uint32_t count = 0;
 	for (size_t b = 0; b < graph->blocks.count; b++) {
-		c->begin[b] = count;
+		checker->begin[b] = count;
 		for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end; op++)
-			if (lk_op_is_comm(graph->ops.kind[op]) && graph->ops.group[op] == LK_GROUP_TEAM) c->ops[count++] = op;
+			if (lk_op_is_comm(graph->ops.kind[op]) && graph->ops.group[op] == LK_GROUP_TEAM) checker->ops[count++] = op;
 	}
-	c->begin[graph->blocks.count] = count;
+	checker->begin[graph->blocks.count] = count;
 }
 
-static lk_status walk_call(const struct team_checker *c, uint32_t stage, size_t at) {
-	const lk_graph *graph = c->graph;
+static lk_status walk_call(const struct team_checker *checker, uint32_t stage, size_t at) {
+	const lk_graph *graph = checker->graph;
 	const lk_call *call = &graph->programs.at[stage].calls.at[at];
-	for (uint32_t i = c->begin[call->block]; i < c->begin[call->block + 1]; i++) {
-		uint32_t op = c->ops[i];
+	for (uint32_t i = checker->begin[call->block]; i < checker->begin[call->block + 1]; i++) {
+		uint32_t op = checker->ops[i];
 		const lk_team *team = &graph->teams.at[graph->ops.channel[op]];
 		uint32_t member = lk_team_member(graph, team, stage);
 		bool pair = !lk_op_is_collective(graph->ops.kind[op]);
@@ -79,40 +79,40 @@ static lk_status walk_call(const struct team_checker *c, uint32_t stage, size_t 
 		if (fault) {
 			char where[PLACE];
 			op_place(graph, stage, at, op, where);
-			return lk_fail(c->err, LK_ERR_INPUT, where, "%s", fault);
+			return lk_fail(checker->err, LK_ERR_INPUT, where, "%s", fault);
 		}
-		c->use[member] += call->repeat;
+		checker->use[member] += call->repeat;
 	}
 	return LK_OK;
 }
 
-static lk_status compare_members(const struct team_checker *c, size_t at) {
-	const lk_graph *graph = c->graph;
+static lk_status compare_members(const struct team_checker *checker, size_t at) {
+	const lk_graph *graph = checker->graph;
 	const lk_team *team = &graph->teams.at[at];
-	uint64_t first = c->use[team->begin];
+	uint64_t first = checker->use[team->begin];
 	char where[PLACE];
 	team_place(graph, at, where);
 	for (uint32_t i = team->begin + 1; i < team->end; i++) {
-		if (c->use[i] == first) continue;
-		return lk_fail(c->err, LK_ERR_INPUT, where,
+		if (checker->use[i] == first) continue;
+		return lk_fail(checker->err, LK_ERR_INPUT, where,
 		               "%llu operations of program %u, but %llu of program %u: they would wait forever",
-		               (unsigned long long)c->use[i], graph->team_stages.at[i], (unsigned long long)first,
+		               (unsigned long long)checker->use[i], graph->team_stages.at[i], (unsigned long long)first,
 		               graph->team_stages.at[team->begin]);
 	}
 	return LK_OK;
 }
 
-static lk_status check(struct team_checker *c, lk_arena *arena) {
-	const lk_graph *graph = c->graph;
-	LK_TRY(check_lists(c));
-	c->begin = LK_ARRAY(arena, uint32_t, graph->blocks.count + 1);
-	c->ops = LK_ARRAY(arena, uint32_t, graph->ops.count);
-	c->use = LK_ARRAY(arena, uint64_t, graph->team_stages.count);
-	if (!c->begin || !c->ops || !c->use) return lk_oom(c->err);
-	list_ops(c);
+static lk_status check(struct team_checker *checker, lk_arena *arena) {
+	const lk_graph *graph = checker->graph;
+	LK_TRY(check_lists(checker));
+	checker->begin = LK_ARRAY(arena, uint32_t, graph->blocks.count + 1);
+	checker->ops = LK_ARRAY(arena, uint32_t, graph->ops.count);
+	checker->use = LK_ARRAY(arena, uint64_t, graph->team_stages.count);
+	if (!checker->begin || !checker->ops || !checker->use) return lk_oom(checker->err);
+	list_ops(checker);
 	for (uint32_t s = 0; s < graph->programs.count; s++)
-		for (size_t i = 0; i < graph->programs.at[s].calls.count; i++) LK_TRY(walk_call(c, s, i));
-	for (size_t i = 0; i < graph->teams.count; i++) LK_TRY(compare_members(c, i));
+		for (size_t i = 0; i < graph->programs.at[s].calls.count; i++) LK_TRY(walk_call(checker, s, i));
+	for (size_t i = 0; i < graph->teams.count; i++) LK_TRY(compare_members(checker, i));
 	return LK_OK;
 }
 

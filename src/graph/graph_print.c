@@ -20,12 +20,12 @@ static void print_quantity(FILE *out, const char *label, double value, bool byte
 			bytes ? lk_format_bytes(value, text, sizeof text) : lk_format_count(value, text, sizeof text));
 }
 
-static void print_shape(FILE *out, const lk_ops *o, uint32_t i) {
-	if (o->m[i] == 0 && o->n[i] == 0 && o->k[i] == 0 && o->batch[i] == 0) return;
+static void print_shape(FILE *out, const lk_ops *ops, uint32_t i) {
+	if (ops->m[i] == 0 && ops->n[i] == 0 && ops->k[i] == 0 && ops->batch[i] == 0) return;
 	fputs("  ", out);
-	if (o->batch[i] != 0 && o->batch[i] != 1) fprintf(out, "%g x ", o->batch[i]);
-	fprintf(out, "[m %g, n %g, k %g]", o->m[i], o->n[i], o->k[i]);
-	if (o->window[i] != 0) fprintf(out, " window %g", o->window[i]);
+	if (ops->batch[i] != 0 && ops->batch[i] != 1) fprintf(out, "%g x ", ops->batch[i]);
+	fprintf(out, "[m %g, n %g, k %g]", ops->m[i], ops->n[i], ops->k[i]);
+	if (ops->window[i] != 0) fprintf(out, " window %g", ops->window[i]);
 }
 
 /* Streams of lifted traces mean nothing by themselves, and those beyond the known ones have no label. */
@@ -36,19 +36,19 @@ static const char *stream_of(const lk_graph *graph, unsigned stream, char out[16
 }
 
 static void print_waits(const lk_graph *graph, FILE *out, uint32_t i) {
-	const lk_ops *o = &graph->ops;
+	const lk_ops *ops = &graph->ops;
 	char text[16];
 	const char *before = "  joins ";
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
-		if (!(o->join[i] >> s & 1)) continue;
+		if (!(ops->join[i] >> s & 1)) continue;
 		fprintf(out, "%s%s", before, stream_of(graph, s, text));
 		before = ", ";
 	}
 	before = "  after ";
-	for (uint32_t d = o->dep_begin[i]; d < o->dep_begin[i + 1]; d++, before = ", ")
-		fprintf(out, "%s%u", before, o->deps[d]);
-	if (o->wait[i]) fprintf(out, "  waits for argument %u", o->wait[i]);
-	if (o->signal[i]) fprintf(out, "  signals argument %u", o->signal[i]);
+	for (uint32_t d = ops->dep_begin[i]; d < ops->dep_begin[i + 1]; d++, before = ", ")
+		fprintf(out, "%s%u", before, ops->deps[d]);
+	if (ops->wait[i]) fprintf(out, "  waits for argument %u", ops->wait[i]);
+	if (ops->signal[i]) fprintf(out, "  signals argument %u", ops->signal[i]);
 }
 
 static void print_memory(FILE *out, const char *sign, double bytes, unsigned owner) {
@@ -58,29 +58,29 @@ static void print_memory(FILE *out, const char *sign, double bytes, unsigned own
 }
 
 static void print_op(const lk_graph *graph, FILE *out, uint32_t i, uint32_t place) {
-	const lk_ops *o = &graph->ops;
+	const lk_ops *ops = &graph->ops;
 	char name[NAME], text[32], stream[16];
-	fprintf(out, "  %4u  %-26s %-14s %s, %s", place, name_of(graph, o->name[i], name),
-			lk_op_kind_name((lk_op_kind)o->kind[i]), stream_of(graph, o->stream[i], stream),
-			lk_phase_name((lk_phase)o->phase[i]));
-	if (lk_op_is_comm(o->kind[i]) && o->group[i] == LK_GROUP_TEAM) fprintf(out, "  team %d", o->channel[i]);
-	else if (lk_op_is_collective(o->kind[i])) fprintf(out, "  group %s", lk_group_label(o->group[i]));
-	else if (lk_op_is_comm(o->kind[i])) fprintf(out, "  channel %d", o->channel[i]);
-	print_shape(out, o, i);
-	if (o->flops[i] != 0) fprintf(out, "  %s", lk_dtype_name((lk_dtype)o->dtype[i]));
-	print_quantity(out, "flops", o->flops[i], false);
-	print_quantity(out, "bytes", o->bytes[i], true);
-	if (o->measured_ps[i] > 0)
-		fprintf(out, "  measured %s", lk_format_seconds((double)o->measured_ps[i] * 1e-12, text, sizeof text));
-	if (o->flags[i] & LK_OP_CAUSAL) fputs("  causal", out);
-	if (o->flags[i] & LK_OP_TRANSIENT) fputs("  transient", out);
-	if (o->flags[i] & LK_OP_OVERLAPPED) fputs("  overlapped", out);
-	if (o->flags[i] & LK_OP_DIRECT) fputs("  direct", out);
-	if (o->flags[i] & LK_OP_SUMS_PIXELS) fputs("  sums_pixels", out);
-	if (o->flags[i] & LK_OP_CARRIED) fputs("  carried", out);
+	fprintf(out, "  %4u  %-26s %-14s %s, %s", place, name_of(graph, ops->name[i], name),
+			lk_op_kind_name((lk_op_kind)ops->kind[i]), stream_of(graph, ops->stream[i], stream),
+			lk_phase_name((lk_phase)ops->phase[i]));
+	if (lk_op_is_comm(ops->kind[i]) && ops->group[i] == LK_GROUP_TEAM) fprintf(out, "  team %d", ops->channel[i]);
+	else if (lk_op_is_collective(ops->kind[i])) fprintf(out, "  group %s", lk_group_label(ops->group[i]));
+	else if (lk_op_is_comm(ops->kind[i])) fprintf(out, "  channel %d", ops->channel[i]);
+	print_shape(out, ops, i);
+	if (ops->flops[i] != 0) fprintf(out, "  %s", lk_dtype_name((lk_dtype)ops->dtype[i]));
+	print_quantity(out, "flops", ops->flops[i], false);
+	print_quantity(out, "bytes", ops->bytes[i], true);
+	if (ops->measured_ps[i] > 0)
+		fprintf(out, "  measured %s", lk_format_seconds((double)ops->measured_ps[i] * 1e-12, text, sizeof text));
+	if (ops->flags[i] & LK_OP_CAUSAL) fputs("  causal", out);
+	if (ops->flags[i] & LK_OP_TRANSIENT) fputs("  transient", out);
+	if (ops->flags[i] & LK_OP_OVERLAPPED) fputs("  overlapped", out);
+	if (ops->flags[i] & LK_OP_DIRECT) fputs("  direct", out);
+	if (ops->flags[i] & LK_OP_SUMS_PIXELS) fputs("  sums_pixels", out);
+	if (ops->flags[i] & LK_OP_CARRIED) fputs("  carried", out);
 	print_waits(graph, out, i);
-	print_memory(out, "+", o->alloc[i], o->alloc_owner[i]);
-	print_memory(out, "-", o->release[i], o->release_owner[i]);
+	print_memory(out, "+", ops->alloc[i], ops->alloc_owner[i]);
+	print_memory(out, "-", ops->release[i], ops->release_owner[i]);
 	putc('\n', out);
 }
 
@@ -148,12 +148,12 @@ static void print_team(const lk_graph *graph, FILE *out, size_t at) {
 }
 
 static void print_ranks(const lk_graph *graph, FILE *out) {
-	const lk_ranks *r = &graph->ranks;
-	fprintf(out, "step graph: %u ranks, %u stages of %u; %zu blocks, %u operations\n", r->world, r->stages, r->chains,
+	const lk_ranks *ranks = &graph->ranks;
+	fprintf(out, "step graph: %u ranks, %u stages of %u; %zu blocks, %u operations\n", ranks->world, ranks->stages, ranks->chains,
 	        graph->blocks.count, graph->ops.count);
 	for (unsigned g = 0; g < LK_GROUPS; g++)
-		if (r->group[g].size > 1)
-			fprintf(out, "  group %s: %u ranks, every %u\n", lk_group_label(g), r->group[g].size, r->group[g].stride);
+		if (ranks->group[g].size > 1)
+			fprintf(out, "  group %s: %u ranks, every %u\n", lk_group_label(g), ranks->group[g].size, ranks->group[g].stride);
 	if (graph->traced) fputs("  lifted from traces: launches are operations\n", out);
 	for (size_t i = 0; i < graph->teams.count; i++) print_team(graph, out, i);
 	if (graph->model_flops == 0 && graph->tokens == 0 && graph->samples == 0) return;

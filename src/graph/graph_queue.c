@@ -24,44 +24,44 @@ static bool joined(const lk_ops *ops, uint32_t op, uint32_t end) {
 	return false;
 }
 
-static void catch_up(struct queue *q, uint8_t phase) {
-	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = phase, .name = "queue", .deps = q->waits,
-	              .dep_count = q->count};
-	if (q->count) lk_graph_add(q->to, &wait);
-	q->count = 0;
+static void catch_up(struct queue *queue, uint8_t phase) {
+	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = phase, .name = "queue", .deps = queue->waits,
+	              .dep_count = queue->count};
+	if (queue->count) lk_graph_add(queue->to, &wait);
+	queue->count = 0;
 }
 
-static void copy_op(struct queue *q, lk_arena *arena, const lk_block *block, uint32_t i) {
-	lk_op op = lk_graph_op(q->from, i);
+static void copy_op(struct queue *queue, lk_arena *arena, const lk_block *block, uint32_t i) {
+	lk_op op = lk_graph_op(queue->from, i);
 	uint32_t *deps = LK_ARRAY(arena, uint32_t, op.dep_count);
 	if (!deps) {
-		q->to->failed = true;
+		queue->to->failed = true;
 		return;
 	}
-	for (uint32_t d = 0; d < op.dep_count; d++) deps[d] = q->place[op.deps[d]];
+	for (uint32_t d = 0; d < op.dep_count; d++) deps[d] = queue->place[op.deps[d]];
 	op.deps = deps;
 	if (op.stream == LK_STREAM_COMPUTE) {
-		catch_up(q, op.phase);
-	} else if (op.stream != LK_STREAM_HOST && op.kind != LK_OP_WAIT && !joined(&q->from->ops, i, block->end)) {
+		catch_up(queue, op.phase);
+	} else if (op.stream != LK_STREAM_HOST && op.kind != LK_OP_WAIT && !joined(&queue->from->ops, i, block->end)) {
 		lk_op wait = {.kind = LK_OP_WAIT, .stream = op.stream, .phase = op.phase, .join = op.join, .wait = op.wait,
 		              .name = "queue", .deps = deps, .dep_count = op.dep_count};
-		if (q->count == MOST) catch_up(q, op.phase);
-		q->waits[q->count++] = lk_graph_add(q->to, &wait);
+		if (queue->count == MOST) catch_up(queue, op.phase);
+		queue->waits[queue->count++] = lk_graph_add(queue->to, &wait);
 	}
-	q->place[i - block->begin] = lk_graph_add(q->to, &op);
+	queue->place[i - block->begin] = lk_graph_add(queue->to, &op);
 }
 
-static lk_status copy_block(struct queue *q, const lk_block *block, lk_error *err) {
+static lk_status copy_block(struct queue *queue, const lk_block *block, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	uint32_t id;
-	q->count = 0;
-	q->place = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
-	lk_graph_begin_block(q->to, lk_intern_text(q->from->names, block->name));
-	if (!q->place) q->to->failed = true;
-	for (uint32_t i = block->begin; i < block->end && !q->to->failed; i++) copy_op(q, &arena, block, i);
-	if (q->count) catch_up(q, q->from->ops.phase[block->end - 1]);
+	queue->count = 0;
+	queue->place = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
+	lk_graph_begin_block(queue->to, lk_intern_text(queue->from->names, block->name));
+	if (!queue->place) queue->to->failed = true;
+	for (uint32_t i = block->begin; i < block->end && !queue->to->failed; i++) copy_op(queue, &arena, block, i);
+	if (queue->count) catch_up(queue, queue->from->ops.phase[block->end - 1]);
 	lk_arena_free(&arena);
-	return lk_graph_end_block(q->to, &id, err);
+	return lk_graph_end_block(queue->to, &id, err);
 }
 
 /* Only operations and blocks change: they are built anew in a graph that borrows the names, and change places. */

@@ -3,27 +3,27 @@
 
 #include "io/json.h"
 
-static void begin_line(lk_json_writer *w) { w->compact = true; }
-static void end_line(lk_json_writer *w) { w->compact = false; }
+static void begin_line(lk_json_writer *writer) { writer->compact = true; }
+static void end_line(lk_json_writer *writer) { writer->compact = false; }
 
 /* Name `value` of a list, or the number where the list ends before it. */
-static void put_choice(lk_json_writer *w, const char *key, lk_graph_list list, unsigned value) {
+static void put_choice(lk_json_writer *writer, const char *key, lk_graph_list list, unsigned value) {
 	const char *names[LK_GRAPH_NAMES];
-	if (value < lk_graph_names(list, names)) lk_json_put_text(w, key, names[value]);
-	else lk_json_put_integer(w, key, value);
+	if (value < lk_graph_names(list, names)) lk_json_put_text(writer, key, names[value]);
+	else lk_json_put_integer(writer, key, value);
 }
 
-static void put_set(lk_json_writer *w, const char *key, lk_graph_list list, unsigned bits) {
-	lk_json_array(w, key);
+static void put_set(lk_json_writer *writer, const char *key, lk_graph_list list, unsigned bits) {
+	lk_json_array(writer, key);
 	for (unsigned i = 0; bits >> i; i++)
-		if (bits >> i & 1) put_choice(w, NULL, list, i);
-	lk_json_array_end(w);
+		if (bits >> i & 1) put_choice(writer, NULL, list, i);
+	lk_json_array_end(writer);
 }
 
-static void put_deps(lk_json_writer *w, const char *key, const lk_op *op) {
-	lk_json_array(w, key);
-	for (uint32_t i = 0; i < op->dep_count; i++) lk_json_put_integer(w, NULL, op->deps[i]);
-	lk_json_array_end(w);
+static void put_deps(lk_json_writer *writer, const char *key, const lk_op *op) {
+	lk_json_array(writer, key);
+	for (uint32_t i = 0; i < op->dep_count; i++) lk_json_put_integer(writer, NULL, op->deps[i]);
+	lk_json_array_end(writer);
 }
 
 /* The field as a whole number, for those that are one. */
@@ -36,161 +36,161 @@ static int64_t whole(const lk_graph_field *field, const void *at) {
 	}
 }
 
-static void put_field(lk_json_writer *w, const lk_op *op, const lk_graph_field *field) {
+static void put_field(lk_json_writer *writer, const lk_op *op, const lk_graph_field *field) {
 	const void *at = (const char *)op + field->offset;
 	if (field->form == LK_FORM_TEXT) {
-		lk_json_put_text(w, field->name, *(const char *const *)at);
+		lk_json_put_text(writer, field->name, *(const char *const *)at);
 	} else if (field->form == LK_FORM_REAL) {
 		double real = *(const double *)at;
-		if (real != 0) lk_json_put_number(w, field->name, real);
+		if (real != 0) lk_json_put_number(writer, field->name, real);
 	} else if (field->form == LK_FORM_DEPS) {
-		if (op->dep_count) put_deps(w, field->name, op);
+		if (op->dep_count) put_deps(writer, field->name, op);
 	} else {
 		int64_t value = whole(field, at);
 		if (value == 0 && !field->always) return;
-		if (field->form == LK_FORM_CHOICE) put_choice(w, field->name, field->list, (unsigned)value);
-		else if (field->form == LK_FORM_SET) put_set(w, field->name, field->list, (unsigned)value);
-		else lk_json_put_integer(w, field->name, value);
+		if (field->form == LK_FORM_CHOICE) put_choice(writer, field->name, field->list, (unsigned)value);
+		else if (field->form == LK_FORM_SET) put_set(writer, field->name, field->list, (unsigned)value);
+		else lk_json_put_integer(writer, field->name, value);
 	}
 }
 
-static void put_op(lk_json_writer *w, const lk_op *op) {
-	lk_json_object(w, NULL);
-	begin_line(w);
-	for (int i = 0; i < LK_GRAPH_FIELDS; i++) put_field(w, op, &lk_graph_fields[i]);
-	lk_json_object_end(w);
-	end_line(w);
+static void put_op(lk_json_writer *writer, const lk_op *op) {
+	lk_json_object(writer, NULL);
+	begin_line(writer);
+	for (int i = 0; i < LK_GRAPH_FIELDS; i++) put_field(writer, op, &lk_graph_fields[i]);
+	lk_json_object_end(writer);
+	end_line(writer);
 }
 
-static void put_ranks(lk_json_writer *w, const lk_ranks *ranks) {
-	lk_json_object(w, "ranks");
-	lk_json_put_integer(w, "world", ranks->world);
-	lk_json_put_integer(w, "stages", ranks->stages);
-	lk_json_put_integer(w, "chains", ranks->chains);
-	lk_json_object(w, "groups");
+static void put_ranks(lk_json_writer *writer, const lk_ranks *ranks) {
+	lk_json_object(writer, "ranks");
+	lk_json_put_integer(writer, "world", ranks->world);
+	lk_json_put_integer(writer, "stages", ranks->stages);
+	lk_json_put_integer(writer, "chains", ranks->chains);
+	lk_json_object(writer, "groups");
 	for (unsigned g = 0; g < LK_GROUPS; g++) {
 		if (ranks->group[g].size == 1 && ranks->group[g].stride == 1) continue;
-		lk_json_array(w, lk_group_label(g));
-		begin_line(w);
-		lk_json_put_integer(w, NULL, ranks->group[g].size);
-		lk_json_put_integer(w, NULL, ranks->group[g].stride);
-		lk_json_array_end(w);
-		end_line(w);
+		lk_json_array(writer, lk_group_label(g));
+		begin_line(writer);
+		lk_json_put_integer(writer, NULL, ranks->group[g].size);
+		lk_json_put_integer(writer, NULL, ranks->group[g].stride);
+		lk_json_array_end(writer);
+		end_line(writer);
 	}
-	lk_json_object_end(w);
-	lk_json_object_end(w);
+	lk_json_object_end(writer);
+	lk_json_object_end(writer);
 }
 
-static void put_facts(lk_json_writer *w, const lk_graph *graph) {
-	lk_json_object(w, "facts");
-	lk_json_put_number(w, "model_flops", graph->model_flops);
-	lk_json_put_number(w, "tokens", graph->tokens);
-	lk_json_put_number(w, "samples", graph->samples);
-	put_choice(w, "peak_dtype", LK_LIST_DTYPE, graph->peak_dtype);
-	lk_json_object_end(w);
+static void put_facts(lk_json_writer *writer, const lk_graph *graph) {
+	lk_json_object(writer, "facts");
+	lk_json_put_number(writer, "model_flops", graph->model_flops);
+	lk_json_put_number(writer, "tokens", graph->tokens);
+	lk_json_put_number(writer, "samples", graph->samples);
+	put_choice(writer, "peak_dtype", LK_LIST_DTYPE, graph->peak_dtype);
+	lk_json_object_end(writer);
 }
 
-static void put_blocks(lk_json_writer *w, const lk_graph *graph) {
-	lk_json_array(w, "blocks");
+static void put_blocks(lk_json_writer *writer, const lk_graph *graph) {
+	lk_json_array(writer, "blocks");
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
-		lk_json_object(w, NULL);
-		lk_json_put_text(w, "name", lk_intern_text(graph->names, block->name));
-		lk_json_array(w, "operations");
+		lk_json_object(writer, NULL);
+		lk_json_put_text(writer, "name", lk_intern_text(graph->names, block->name));
+		lk_json_array(writer, "operations");
 		for (uint32_t i = block->begin; i < block->end; i++) {
 			lk_op op = lk_graph_op(graph, i);
-			put_op(w, &op);
+			put_op(writer, &op);
 		}
-		lk_json_array_end(w);
-		lk_json_object_end(w);
+		lk_json_array_end(writer);
+		lk_json_object_end(writer);
 	}
-	lk_json_array_end(w);
+	lk_json_array_end(writer);
 }
 
-static void put_call(lk_json_writer *w, const lk_call *call) {
-	lk_json_array(w, NULL);
-	begin_line(w);
-	lk_json_put_integer(w, NULL, call->block);
-	lk_json_put_integer(w, NULL, call->repeat);
-	lk_json_put_integer(w, NULL, call->microbatch);
-	lk_json_put_integer(w, NULL, call->layer);
-	lk_json_put_integer(w, NULL, call->chunk);
-	put_choice(w, NULL, LK_LIST_PHASE, call->pass);
-	lk_json_put_integer(w, NULL, call->arg[0]);
-	lk_json_put_integer(w, NULL, call->arg[1]);
-	lk_json_array_end(w);
-	end_line(w);
+static void put_call(lk_json_writer *writer, const lk_call *call) {
+	lk_json_array(writer, NULL);
+	begin_line(writer);
+	lk_json_put_integer(writer, NULL, call->block);
+	lk_json_put_integer(writer, NULL, call->repeat);
+	lk_json_put_integer(writer, NULL, call->microbatch);
+	lk_json_put_integer(writer, NULL, call->layer);
+	lk_json_put_integer(writer, NULL, call->chunk);
+	put_choice(writer, NULL, LK_LIST_PHASE, call->pass);
+	lk_json_put_integer(writer, NULL, call->arg[0]);
+	lk_json_put_integer(writer, NULL, call->arg[1]);
+	lk_json_array_end(writer);
+	end_line(writer);
 }
 
-static void put_streams(lk_json_writer *w, const lk_graph *graph, const lk_program *program) {
+static void put_streams(lk_json_writer *writer, const lk_graph *graph, const lk_program *program) {
 	bool open = false;
 	for (unsigned i = 0; i < LK_STREAMS; i++) {
 		bool thread = program->threads >> i & 1;
 		if (!program->stream_names[i] && !thread) continue;
-		if (!open) lk_json_array(w, "streams");
+		if (!open) lk_json_array(writer, "streams");
 		open = true;
-		lk_json_object(w, NULL);
-		begin_line(w);
-		put_choice(w, "stream", LK_LIST_STREAM, i);
-		lk_json_put_text(w, "name", lk_intern_text(graph->names, program->stream_names[i]));
-		if (thread) lk_json_put_bool(w, "thread", true);
-		lk_json_object_end(w);
-		end_line(w);
+		lk_json_object(writer, NULL);
+		begin_line(writer);
+		put_choice(writer, "stream", LK_LIST_STREAM, i);
+		lk_json_put_text(writer, "name", lk_intern_text(graph->names, program->stream_names[i]));
+		if (thread) lk_json_put_bool(writer, "thread", true);
+		lk_json_object_end(writer);
+		end_line(writer);
 	}
-	if (open) lk_json_array_end(w);
+	if (open) lk_json_array_end(writer);
 }
 
-static void put_program(lk_json_writer *w, const lk_graph *graph, const lk_program *program) {
-	lk_json_object(w, NULL);
-	lk_json_put_text(w, "name", lk_intern_text(graph->names, program->name));
-	lk_json_put_integer(w, "stage", program->stage);
-	lk_json_put_integer(w, "channels", program->channels);
-	lk_json_put_integer(w, "events", program->events);
-	lk_json_object(w, "resident");
+static void put_program(lk_json_writer *writer, const lk_graph *graph, const lk_program *program) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "name", lk_intern_text(graph->names, program->name));
+	lk_json_put_integer(writer, "stage", program->stage);
+	lk_json_put_integer(writer, "channels", program->channels);
+	lk_json_put_integer(writer, "events", program->events);
+	lk_json_object(writer, "resident");
 	for (int o = 0; o < LK_OWNERS; o++)
-		if (program->resident[o] != 0) lk_json_put_number(w, lk_owner_name((lk_owner)o), program->resident[o]);
-	lk_json_object_end(w);
-	put_streams(w, graph, program);
-	lk_json_array(w, "calls");
-	for (size_t i = 0; i < program->calls.count; i++) put_call(w, &program->calls.at[i]);
-	lk_json_array_end(w);
-	lk_json_object_end(w);
+		if (program->resident[o] != 0) lk_json_put_number(writer, lk_owner_name((lk_owner)o), program->resident[o]);
+	lk_json_object_end(writer);
+	put_streams(writer, graph, program);
+	lk_json_array(writer, "calls");
+	for (size_t i = 0; i < program->calls.count; i++) put_call(writer, &program->calls.at[i]);
+	lk_json_array_end(writer);
+	lk_json_object_end(writer);
 }
 
 /* Each wire once, from its lower end. */
-static void put_wires(lk_json_writer *w, const lk_graph *graph) {
-	lk_json_array(w, "wires");
+static void put_wires(lk_json_writer *writer, const lk_graph *graph) {
+	lk_json_array(writer, "wires");
 	for (size_t i = 0; i < graph->wires.count; i++) {
 		lk_wire to = graph->wires.at[i];
 		if (to.stage == UINT32_MAX || (size_t)to.stage * graph->channels + to.channel < i) continue;
-		lk_json_array(w, NULL);
-		begin_line(w);
-		lk_json_put_integer(w, NULL, (long long)(i / graph->channels));
-		lk_json_put_integer(w, NULL, (long long)(i % graph->channels));
-		lk_json_put_integer(w, NULL, to.stage);
-		lk_json_put_integer(w, NULL, to.channel);
-		lk_json_array_end(w);
-		end_line(w);
+		lk_json_array(writer, NULL);
+		begin_line(writer);
+		lk_json_put_integer(writer, NULL, (long long)(i / graph->channels));
+		lk_json_put_integer(writer, NULL, (long long)(i % graph->channels));
+		lk_json_put_integer(writer, NULL, to.stage);
+		lk_json_put_integer(writer, NULL, to.channel);
+		lk_json_array_end(writer);
+		end_line(writer);
 	}
-	lk_json_array_end(w);
+	lk_json_array_end(writer);
 }
 
-static void put_teams(lk_json_writer *w, const lk_graph *graph) {
-	lk_json_array(w, "teams");
+static void put_teams(lk_json_writer *writer, const lk_graph *graph) {
+	lk_json_array(writer, "teams");
 	for (size_t i = 0; i < graph->teams.count; i++) {
 		const lk_team *team = &graph->teams.at[i];
-		lk_json_object(w, NULL);
-		begin_line(w);
-		lk_json_put_text(w, "name", lk_intern_text(graph->names, team->name));
-		lk_json_array(w, "members");
-		for (uint32_t m = team->begin; m < team->end; m++) lk_json_put_integer(w, NULL, graph->team_stages.at[m]);
-		lk_json_array_end(w);
-		lk_json_put_integer(w, "ranks", team->ranks);
-		if (team->across) lk_json_put_bool(w, "across", true);
-		lk_json_object_end(w);
-		end_line(w);
+		lk_json_object(writer, NULL);
+		begin_line(writer);
+		lk_json_put_text(writer, "name", lk_intern_text(graph->names, team->name));
+		lk_json_array(writer, "members");
+		for (uint32_t m = team->begin; m < team->end; m++) lk_json_put_integer(writer, NULL, graph->team_stages.at[m]);
+		lk_json_array_end(writer);
+		lk_json_put_integer(writer, "ranks", team->ranks);
+		if (team->across) lk_json_put_bool(writer, "across", true);
+		lk_json_object_end(writer);
+		end_line(writer);
 	}
-	lk_json_array_end(w);
+	lk_json_array_end(writer);
 }
 
 static lk_status put_graph(const lk_graph *graph, FILE *file, lk_error *err) {

@@ -28,21 +28,21 @@ static bool same_node(const lk_node *a, const lk_node *b) {
 }
 
 /* Nodes of one kind, the last of them perhaps with what was left: as lk_cluster_fill makes them. */
-static bool filled(const lk_cluster *c) {
+static bool filled(const lk_cluster *cluster) {
 	lk_cluster_draft again = LK_CLUSTER_DRAFT_INIT;
-	bool same = lk_cluster_fill(&again, &c->node[0], c->gpus, NULL) == LK_OK && again.runs.count == (size_t)c->groups;
-	for (int g = 0; same && g < c->groups; g++)
-		same = same_node(&again.runs.at[g].node, &c->node[g]) && again.runs.at[g].nodes == c->nodes[g];
+	bool same = lk_cluster_fill(&again, &cluster->node[0], cluster->gpus, NULL) == LK_OK && again.runs.count == (size_t)cluster->groups;
+	for (int g = 0; same && g < cluster->groups; g++)
+		same = same_node(&again.runs.at[g].node, &cluster->node[g]) && again.runs.at[g].nodes == cluster->nodes[g];
 	lk_vec_free(&again.runs);
 	return same;
 }
 
 /* A cluster of one part of a usual node grows to usual nodes: `lockstep predict --gpus 4` and 16 are of one kind. */
-static lk_node whole_node(const lk_cluster *c) {
-	lk_node node = c->node[0], usual = lk_node_usual(node.device, node.device->node_gpus);
+static lk_node whole_node(const lk_cluster *cluster) {
+	lk_node node = cluster->node[0], usual = lk_node_usual(node.device, node.device->node_gpus);
 	lk_node part = usual;
 	part.gpus = node.gpus, part.nics = node.gpus;
-	bool alone = c->groups == 1 && c->nodes[0] == 1 && node.gpus < usual.gpus;
+	bool alone = cluster->groups == 1 && cluster->nodes[0] == 1 && node.gpus < usual.gpus;
 	return alone && same_node(&node, &part) ? usual : node;
 }
 
@@ -62,12 +62,12 @@ lk_status lk_cluster_grown(lk_arena *arena, const lk_cluster *from, int gpus, lk
 
 /* ---- another device ---- */
 
-static bool usual(lk_arena *arena, const lk_cluster *c) {
+static bool usual(lk_arena *arena, const lk_cluster *cluster) {
 	lk_cluster simple;
-	if (lk_cluster_simple(arena, c->node[0].device, c->gpus, 0, 0, &simple, NULL) != LK_OK) return false;
-	bool same = simple.groups == c->groups && simple.oversubscription == c->oversubscription;
-	for (int g = 0; same && g < c->groups; g++)
-		same = simple.nodes[g] == c->nodes[g] && same_node(&simple.node[g], &c->node[g]);
+	if (lk_cluster_simple(arena, cluster->node[0].device, cluster->gpus, 0, 0, &simple, NULL) != LK_OK) return false;
+	bool same = simple.groups == cluster->groups && simple.oversubscription == cluster->oversubscription;
+	for (int g = 0; same && g < cluster->groups; g++)
+		same = simple.nodes[g] == cluster->nodes[g] && same_node(&simple.node[g], &cluster->node[g]);
 	return same;
 }
 

@@ -32,19 +32,19 @@ struct reader {
 
 /* ---- members ---- */
 
-static const char *place(const struct reader *r, const lk_value *value, char out[200]) {
-	snprintf(out, 200, "%.150s:%d:%d", r->file, value->line, value->column);
+static const char *place(const struct reader *reader, const lk_value *value, char out[200]) {
+	snprintf(out, 200, "%.150s:%d:%d", reader->file, value->line, value->column);
 	return out;
 }
 
-static lk_status fail_at(const struct reader *r, const lk_value *value, const char *what, const char *hint) {
+static lk_status fail_at(const struct reader *reader, const lk_value *value, const char *what, const char *hint) {
 	char where[200];
-	lk_fail(r->err, LK_ERR_INPUT, place(r, value, where), "%s", what);
-	return hint ? lk_hint(r->err, "%s", hint) : LK_ERR_INPUT;
+	lk_fail(reader->err, LK_ERR_INPUT, place(reader, value, where), "%s", what);
+	return hint ? lk_hint(reader->err, "%s", hint) : LK_ERR_INPUT;
 }
 
 /* Every key of an object must be one of `names`. */
-static lk_status check_keys(const struct reader *r, const lk_value *object, const char *const *names, size_t count) {
+static lk_status check_keys(const struct reader *reader, const lk_value *object, const char *const *names, size_t count) {
 	for (size_t i = 0; i < object->count; i++) {
 		bool known = false;
 		for (size_t n = 0; n < count && !known; n++) known = strcmp(object->keys[i], names[n]) == 0;
@@ -54,48 +54,48 @@ static lk_status check_keys(const struct reader *r, const lk_value *object, cons
 		snprintf(what, sizeof what, "unknown key '%.80s'", object->keys[i]);
 		snprintf(hint, sizeof hint, near ? "did you mean '%s'?" : "the first of the known ones is '%s'",
 		         near ? near : names[0]);
-		return fail_at(r, &object->items[i], what, hint);
+		return fail_at(reader, &object->items[i], what, hint);
 	}
 	return LK_OK;
 }
 
 /* A number of an object, if it is there. */
-static lk_status real_member(const struct reader *r, const lk_value *object, const char *key, double low, double high,
+static lk_status real_member(const struct reader *reader, const lk_value *object, const char *key, double low, double high,
                              double *out) {
 	const lk_value *value = lk_json_get(object, key);
 	if (!value) return LK_OK;
 	char what[128];
 	snprintf(what, sizeof what, "%s must be a number from %.9g to %.9g", key, low, high);
 	if (value->kind != LK_JSON_NUMBER || !(value->number >= low && value->number <= high))
-		return fail_at(r, value, what, NULL);
+		return fail_at(reader, value, what, NULL);
 	*out = value->number;
 	return LK_OK;
 }
 
-static lk_status count_member(const struct reader *r, const lk_value *object, const char *key, int high, int *out) {
+static lk_status count_member(const struct reader *reader, const lk_value *object, const char *key, int high, int *out) {
 	double number = *out;
-	LK_TRY(real_member(r, object, key, 1, high, &number));
-	if (number != floor(number)) return fail_at(r, lk_json_get(object, key), "a count must be a whole number", NULL);
+	LK_TRY(real_member(reader, object, key, 1, high, &number));
+	if (number != floor(number)) return fail_at(reader, lk_json_get(object, key), "a count must be a whole number", NULL);
 	*out = (int)number;
 	return LK_OK;
 }
 
 /* ---- devices ---- */
 
-static const lk_device *find_own(const struct reader *r, const char *name) {
-	for (size_t i = 0; i < r->own_count; i++)
-		if (lk_same_name(r->own[i]->name, name)) return r->own[i];
+static const lk_device *find_own(const struct reader *reader, const char *name) {
+	for (size_t i = 0; i < reader->own_count; i++)
+		if (lk_same_name(reader->own[i]->name, name)) return reader->own[i];
 	return NULL;
 }
 
 /* Names a device by its text; an unknown one is an error at its place in the file. */
-static lk_status named_device(const struct reader *r, const lk_value *value, const lk_device **out) {
+static lk_status named_device(const struct reader *reader, const lk_value *value, const lk_device **out) {
 	lk_error why = {0};
-	*out = find_own(r, value->text);
+	*out = find_own(reader, value->text);
 	if (*out) return LK_OK;
 	lk_status status = lk_device_lookup(value->text, out, &why);
-	if (status == LK_ERR_INPUT) return fail_at(r, value, why.what, *why.hint ? why.hint : NULL);
-	if (status != LK_OK && r->err) *r->err = why;
+	if (status == LK_ERR_INPUT) return fail_at(reader, value, why.what, *why.hint ? why.hint : NULL);
+	if (status != LK_OK && reader->err) *reader->err = why;
 	return status;
 }
 
@@ -105,58 +105,58 @@ static const char *field_text(const lk_value *value) {
 	return value->kind == LK_JSON_FALSE ? "false" : NULL;
 }
 
-static lk_status own_device(const struct reader *r, const lk_value *object, const lk_device **out) {
-	lk_device *device = LK_NEW(r->arena, lk_device);
+static lk_status own_device(const struct reader *reader, const lk_value *object, const lk_device **out) {
+	lk_device *device = LK_NEW(reader->arena, lk_device);
 	char where[200];
-	if (!device) return lk_oom(r->err);
+	if (!device) return lk_oom(reader->err);
 	const lk_value *base = lk_json_get(object, "base");
 	if (base) {
 		const lk_device *from;
-		if (base->kind != LK_JSON_STRING) return fail_at(r, base, "base must be the name of a device", NULL);
-		LK_TRY(named_device(r, base, &from));
+		if (base->kind != LK_JSON_STRING) return fail_at(reader, base, "base must be the name of a device", NULL);
+		LK_TRY(named_device(reader, base, &from));
 		*device = *from;
 	}
 	for (size_t i = 0; i < object->count; i++) {
 		const lk_value *value = &object->items[i];
 		if (strcmp(object->keys[i], "base") == 0) continue;
 		const char *text = field_text(value);
-		if (!text) return fail_at(r, value, "a field of a device is a text, a number, true or false", NULL);
-		LK_TRY(lk_device_set(device, object->keys[i], text, place(r, value, where), r->err));
+		if (!text) return fail_at(reader, value, "a field of a device is a text, a number, true or false", NULL);
+		LK_TRY(lk_device_set(device, object->keys[i], text, place(reader, value, where), reader->err));
 	}
-	LK_TRY(lk_device_check(device, place(r, object, where), r->err));
+	LK_TRY(lk_device_check(device, place(reader, object, where), reader->err));
 	*out = device;
 	return LK_OK;
 }
 
-static lk_status read_device(const struct reader *r, const lk_value *group, const lk_device **out) {
+static lk_status read_device(const struct reader *reader, const lk_value *group, const lk_device **out) {
 	const lk_value *value = lk_json_get(group, "device");
-	if (!value) return fail_at(r, group, "these nodes have no device", "add \"device\": \"h100-sxm\"");
-	if (value->kind == LK_JSON_STRING) return named_device(r, value, out);
-	if (value->kind == LK_JSON_OBJECT) return own_device(r, value, out);
-	return fail_at(r, value, "device must be a name or an object", NULL);
+	if (!value) return fail_at(reader, group, "these nodes have no device", "add \"device\": \"h100-sxm\"");
+	if (value->kind == LK_JSON_STRING) return named_device(reader, value, out);
+	if (value->kind == LK_JSON_OBJECT) return own_device(reader, value, out);
+	return fail_at(reader, value, "device must be a name or an object", NULL);
 }
 
 /* The devices that the file defines; one may be the "base" of those behind it. */
-static lk_status read_devices(struct reader *r, const lk_value *list) {
+static lk_status read_devices(struct reader *reader, const lk_value *list) {
 	if (!list) return LK_OK;
-	if (list->kind != LK_JSON_ARRAY) return fail_at(r, list, "devices must be an array of objects", NULL);
-	if (list->count > OWN_DEVICES) return fail_at(r, list, "more than 256 devices", NULL);
-	r->own = LK_ARRAY(r->arena, const lk_device *, list->count);
-	if (!r->own) return lk_oom(r->err);
+	if (list->kind != LK_JSON_ARRAY) return fail_at(reader, list, "devices must be an array of objects", NULL);
+	if (list->count > OWN_DEVICES) return fail_at(reader, list, "more than 256 devices", NULL);
+	reader->own = LK_ARRAY(reader->arena, const lk_device *, list->count);
+	if (!reader->own) return lk_oom(reader->err);
 	for (size_t i = 0; i < list->count; i++) {
 		const lk_value *value = &list->items[i];
 		const lk_device *device;
-		if (value->kind != LK_JSON_OBJECT) return fail_at(r, value, "an element of devices must be an object", NULL);
-		LK_TRY(own_device(r, value, &device));
-		if (find_own(r, device->name)) return fail_at(r, value, "a second device of this name", "names must differ");
-		r->own[r->own_count++] = device;
+		if (value->kind != LK_JSON_OBJECT) return fail_at(reader, value, "an element of devices must be an object", NULL);
+		LK_TRY(own_device(reader, value, &device));
+		if (find_own(reader, device->name)) return fail_at(reader, value, "a second device of this name", "names must differ");
+		reader->own[reader->own_count++] = device;
 	}
 	return LK_OK;
 }
 
 /* ---- nodes ---- */
 
-static lk_status read_wiring(const struct reader *r, const lk_value *group, lk_node *node) {
+static lk_status read_wiring(const struct reader *reader, const lk_value *group, lk_node *node) {
 	static const char *const names[] = {
 		[LK_INTRA_PCIE] = "pcie", [LK_INTRA_MESH] = "mesh", [LK_INTRA_SWITCH] = "switch"};
 	const lk_value *value = lk_json_get(group, "intra");
@@ -164,64 +164,64 @@ static lk_status read_wiring(const struct reader *r, const lk_value *group, lk_n
 		int intra = -1;
 		for (int i = 0; i < 3 && value->kind == LK_JSON_STRING; i++)
 			if (lk_same_name(value->text, names[i])) intra = i;
-		if (intra < 0) return fail_at(r, value, "intra must be \"switch\", \"mesh\" or \"pcie\"", NULL);
+		if (intra < 0) return fail_at(reader, value, "intra must be \"switch\", \"mesh\" or \"pcie\"", NULL);
 		node->intra = (lk_intra)intra;
 		node->intra_rate = lk_intra_rate(node->device, node->intra);
 	}
 	double gigabytes = node->intra_rate / 1e9, gigabits = 0;
 	const lk_value *as_bits = lk_json_get(group, "intra_gbps"), *as_bytes = lk_json_get(group, "intra_GBps");
-	if (as_bits && as_bytes) return fail_at(r, as_bits, "intra_gbps and intra_GBps say the same: give one", NULL);
-	LK_TRY(real_member(r, group, "intra_GBps", 1e-3, LK_CLUSTER_RATE / 1e9, &gigabytes));
-	LK_TRY(real_member(r, group, "intra_gbps", 1e-3, LK_CLUSTER_RATE * 8 / 1e9, &gigabits));
+	if (as_bits && as_bytes) return fail_at(reader, as_bits, "intra_gbps and intra_GBps say the same: give one", NULL);
+	LK_TRY(real_member(reader, group, "intra_GBps", 1e-3, LK_CLUSTER_RATE / 1e9, &gigabytes));
+	LK_TRY(real_member(reader, group, "intra_gbps", 1e-3, LK_CLUSTER_RATE * 8 / 1e9, &gigabits));
 	if (as_bytes) node->intra_rate = gigabytes * 1e9;
 	if (as_bits) node->intra_rate = gigabits * 1e9 / 8;
 	if (node->intra_rate > 0) return LK_OK;
-	return fail_at(r, value ? value : group, "this device has no links of its own",
+	return fail_at(reader, value ? value : group, "this device has no links of its own",
 	               "say \"intra\": \"pcie\", or give intra_GBps");
 }
 
-static lk_status read_nics(const struct reader *r, const lk_value *group, lk_node *node) {
+static lk_status read_nics(const struct reader *reader, const lk_value *group, lk_node *node) {
 	double gigabits = 0, us = 0;
-	LK_TRY(count_member(r, group, "nics", LK_CLUSTER_NICS, &node->nics));
-	LK_TRY(real_member(r, group, "nic_gbps", 1e-3, LK_CLUSTER_RATE * 8 / 1e9, &gigabits));
-	LK_TRY(real_member(r, group, "nic_latency_us", 0, 1e6, &us));
+	LK_TRY(count_member(reader, group, "nics", LK_CLUSTER_NICS, &node->nics));
+	LK_TRY(real_member(reader, group, "nic_gbps", 1e-3, LK_CLUSTER_RATE * 8 / 1e9, &gigabits));
+	LK_TRY(real_member(reader, group, "nic_latency_us", 0, 1e6, &us));
 	if (gigabits > 0) node->nic_rate = gigabits * 1e9 / 8;
 	node->nic_latency_s = us * 1e-6;
 	return LK_OK;
 }
 
-static lk_status read_group(struct reader *r, const lk_value *group) {
+static lk_status read_group(struct reader *reader, const lk_value *group) {
 	static const char *const keys[] = {"count", "gpus", "device", "intra", "intra_gbps", "intra_GBps", "nics",
 	                                   "nic_gbps", "nic_latency_us"};
-	if (group->kind != LK_JSON_OBJECT) return fail_at(r, group, "an element of nodes must be an object", NULL);
-	LK_TRY(check_keys(r, group, keys, sizeof keys / sizeof *keys));
+	if (group->kind != LK_JSON_OBJECT) return fail_at(reader, group, "an element of nodes must be an object", NULL);
+	LK_TRY(check_keys(reader, group, keys, sizeof keys / sizeof *keys));
 	const lk_device *device;
-	LK_TRY(read_device(r, group, &device));
+	LK_TRY(read_device(reader, group, &device));
 	int count = 1, gpus = device->node_gpus;
-	LK_TRY(count_member(r, group, "count", LK_CLUSTER_GPUS, &count));
-	LK_TRY(count_member(r, group, "gpus", LK_CLUSTER_GPUS, &gpus));
+	LK_TRY(count_member(reader, group, "count", LK_CLUSTER_GPUS, &count));
+	LK_TRY(count_member(reader, group, "gpus", LK_CLUSTER_GPUS, &gpus));
 	lk_node node = lk_node_usual(device, gpus);
-	LK_TRY(read_wiring(r, group, &node));
-	LK_TRY(read_nics(r, group, &node));
+	LK_TRY(read_wiring(reader, group, &node));
+	LK_TRY(read_nics(reader, group, &node));
 	char where[200];
-	return lk_cluster_add(&r->draft, &node, count, place(r, group, where), r->err);
+	return lk_cluster_add(&reader->draft, &node, count, place(reader, group, where), reader->err);
 }
 
 /* ---- the whole ---- */
 
-static lk_status read_cluster(struct reader *r, const lk_value *top) {
+static lk_status read_cluster(struct reader *reader, const lk_value *top) {
 	static const char *const keys[] = {"nodes", "oversubscription", "rail_optimised", "devices", "measured"};
-	if (top->kind != LK_JSON_OBJECT) return fail_at(r, top, "a cluster must be an object", NULL);
-	LK_TRY(check_keys(r, top, keys, sizeof keys / sizeof *keys));
+	if (top->kind != LK_JSON_OBJECT) return fail_at(reader, top, "a cluster must be an object", NULL);
+	LK_TRY(check_keys(reader, top, keys, sizeof keys / sizeof *keys));
 	const lk_value *nodes = lk_json_get(top, "nodes"), *rail = lk_json_get(top, "rail_optimised");
 	if (!nodes || nodes->kind != LK_JSON_ARRAY || !nodes->count)
-		return fail_at(r, nodes ? nodes : top, "a cluster needs \"nodes\", an array of at least one kind", NULL);
-	LK_TRY(real_member(r, top, "oversubscription", 1, 1e4, &r->draft.oversubscription));
+		return fail_at(reader, nodes ? nodes : top, "a cluster needs \"nodes\", an array of at least one kind", NULL);
+	LK_TRY(real_member(reader, top, "oversubscription", 1, 1e4, &reader->draft.oversubscription));
 	if (rail && rail->kind != LK_JSON_TRUE && rail->kind != LK_JSON_FALSE)
-		return fail_at(r, rail, "rail_optimised must be true or false", NULL);
-	if (rail) r->draft.rail_optimised = rail->kind == LK_JSON_TRUE;
-	LK_TRY(read_devices(r, lk_json_get(top, "devices")));
-	for (size_t i = 0; i < nodes->count; i++) LK_TRY(read_group(r, &nodes->items[i]));
+		return fail_at(reader, rail, "rail_optimised must be true or false", NULL);
+	if (rail) reader->draft.rail_optimised = rail->kind == LK_JSON_TRUE;
+	LK_TRY(read_devices(reader, lk_json_get(top, "devices")));
+	for (size_t i = 0; i < nodes->count; i++) LK_TRY(read_group(reader, &nodes->items[i]));
 	return LK_OK;
 }
 

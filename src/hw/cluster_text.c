@@ -16,66 +16,66 @@ struct writer {
 
 static const char ellipsis[] = " ...";
 
-static void put(struct writer *w, const char *text) {
+static void put(struct writer *writer, const char *text) {
 	size_t length = strlen(text);
-	if (w->cut || w->used + length + sizeof ellipsis > w->size) {
-		w->cut = true;
+	if (writer->cut || writer->used + length + sizeof ellipsis > writer->size) {
+		writer->cut = true;
 		return;
 	}
-	memcpy(w->at + w->used, text, length + 1);
-	w->used += length;
+	memcpy(writer->at + writer->used, text, length + 1);
+	writer->used += length;
 }
 
-static void put_count(struct writer *w, int count) {
+static void put_count(struct writer *writer, int count) {
 	char text[16];
 	snprintf(text, sizeof text, "%d", count);
-	put(w, text);
+	put(writer, text);
 }
 
 /* Six decimals at most: the text of a rate that was read from a text is that text again, although it was scaled to
  * bytes per second in between. */
-static void put_number(struct writer *w, double number) {
+static void put_number(struct writer *writer, double number) {
 	char text[64];
-	put(w, lk_format_shortest(round(number * 1e6) / 1e6, text, sizeof text));
+	put(writer, lk_format_shortest(round(number * 1e6) / 1e6, text, sizeof text));
 }
 
-static void put_name(struct writer *w, const char *name) {
+static void put_name(struct writer *writer, const char *name) {
 	const char *quote = !name[strcspn(name, " \t,+*'\"")] ? "" : strchr(name, '"') ? "'" : "\"";
-	put(w, quote);
-	put(w, name);
-	put(w, quote);
+	put(writer, quote);
+	put(writer, name);
+	put(writer, quote);
 }
 
-static void put_intra(struct writer *w, const lk_node *node) {
+static void put_intra(struct writer *writer, const lk_node *node) {
 	const lk_device *device = node->device;
 	int generation = lk_nvlink_generation(device->arch);
 	bool as_wired = device->link_rate > 0 && (node->intra == LK_INTRA_SWITCH) == device->link_switch;
 	if (node->intra == LK_INTRA_PCIE) {
-		put(w, " pcie");
+		put(writer, " pcie");
 	} else if (!as_wired) {
-		put(w, node->intra == LK_INTRA_SWITCH ? " nvswitch" : " mesh");
+		put(writer, node->intra == LK_INTRA_SWITCH ? " nvswitch" : " mesh");
 	} else if (generation) {
-		put(w, " nvlink");
-		put_count(w, generation);
+		put(writer, " nvlink");
+		put_count(writer, generation);
 	} else {
-		put(w, " xgmi");
+		put(writer, " xgmi");
 	}
 	if (node->intra_rate == lk_intra_rate(device, node->intra)) return;
-	put(w, " ");
-	put_number(w, node->intra_rate / 1e9);
-	put(w, "GB/s");
+	put(writer, " ");
+	put_number(writer, node->intra_rate / 1e9);
+	put(writer, "GB/s");
 }
 
-static void put_nics(struct writer *w, const lk_node *node) {
-	put(w, ", nic ");
-	put_count(w, node->nics);
-	put(w, "*");
-	put_number(w, node->nic_rate * 8 / 1e9);
-	put(w, "g");
+static void put_nics(struct writer *writer, const lk_node *node) {
+	put(writer, ", nic ");
+	put_count(writer, node->nics);
+	put(writer, "*");
+	put_number(writer, node->nic_rate * 8 / 1e9);
+	put(writer, "g");
 	if (!(node->nic_latency_s > 0)) return;
-	put(w, " ");
-	put_number(w, node->nic_latency_s * 1e6);
-	put(w, "us");
+	put(writer, " ");
+	put_number(writer, node->nic_latency_s * 1e6);
+	put(writer, "us");
 }
 
 void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size) {

@@ -259,9 +259,9 @@ const lk_device *lk_device_find(const char *name) {
 /* Fills the error of a name that was not found; `text` is its key. */
 static lk_status not_found(const struct catalogue *cat, const char *name, const char *text, lk_error *err) {
 	for (size_t i = 0; i < cat->refusals.count; i++) {
-		const struct refusal *r = &cat->refusals.at[i];
-		if (strncmp(text, r->prefix, strlen(r->prefix)) != 0) continue;
-		lk_fail(err, LK_ERR_INPUT, "device", "'%.80s' (%s) is not modelled: %s", name, r->name, r->reason);
+		const struct refusal *refusal = &cat->refusals.at[i];
+		if (strncmp(text, refusal->prefix, strlen(refusal->prefix)) != 0) continue;
+		lk_fail(err, LK_ERR_INPUT, "device", "'%.80s' (%s) is not modelled: %s", name, refusal->name, refusal->reason);
 		return lk_hint(err, "describe it in a cluster file with its own rates, or name a modelled device");
 	}
 	lk_fail(err, LK_ERR_INPUT, "device", "unknown device '%.80s'", name);

@@ -52,94 +52,94 @@ static double number(const char *text, double low, double high) {
 
 /* ---- elements ---- */
 
-static void see_pci(struct topology *t, const char **attributes) {
+static void see_pci(struct topology *topology, const char **attributes) {
 	long class = hex(attribute(attributes, "class")) >> 8;
 	if (class == 0x0302 || class == 0x0300) {
 		long device = hex(attribute(attributes, "device"));
-		t->plain_gpus++;
-		if (t->pci_device <= 0) t->pci_device = device & 0xffff;
+		topology->plain_gpus++;
+		if (topology->pci_device <= 0) topology->pci_device = device & 0xffff;
 	}
-	if (class == 0x0200 || class == 0x0207) t->plain_nics++;
+	if (class == 0x0200 || class == 0x0207) topology->plain_nics++;
 }
 
-static void see_gpu(struct topology *t, const char **attributes) {
-	t->gpus++;
-	if (t->gpus == 1) t->sm = (int)number(attribute(attributes, "sm"), 0, 1000);
+static void see_gpu(struct topology *topology, const char **attributes) {
+	topology->gpus++;
+	if (topology->gpus == 1) topology->sm = (int)number(attribute(attributes, "sm"), 0, 1000);
 }
 
-static void see_nvlink(struct topology *t, const char **attributes) {
+static void see_nvlink(struct topology *topology, const char **attributes) {
 	int count = (int)number(attribute(attributes, "count"), 0, 64);
-	if (t->gpus != 1) return;
-	if (t->links < 1024) t->links += count;
-	if (hex(attribute(attributes, "tclass")) >> 8 == 0x0680) t->switched += count;
+	if (topology->gpus != 1) return;
+	if (topology->links < 1024) topology->links += count;
+	if (hex(attribute(attributes, "tclass")) >> 8 == 0x0680) topology->switched += count;
 }
 
-static void see_net(struct topology *t, const char **attributes) {
+static void see_net(struct topology *topology, const char **attributes) {
 	double mbits = number(attribute(attributes, "speed"), 0, 1e7);
 	if (!(mbits > 0)) mbits = 10000;
-	if (mbits < t->mbits) return;
-	if (mbits > t->mbits) t->nets = 0, t->latency_us = 0;
-	t->mbits = mbits;
-	t->nets++;
-	t->latency_us = fmax(t->latency_us, number(attribute(attributes, "latency"), 0, 1e6));
+	if (mbits < topology->mbits) return;
+	if (mbits > topology->mbits) topology->nets = 0, topology->latency_us = 0;
+	topology->mbits = mbits;
+	topology->nets++;
+	topology->latency_us = fmax(topology->latency_us, number(attribute(attributes, "latency"), 0, 1e6));
 }
 
 static void begin(void *context, const char *name, const char **attributes) {
-	struct topology *t = context;
-	if (t->depth == 0) t->system = strcmp(name, "system") == 0;
-	if (++t->depth > DEPTH) t->wrong = "elements are nested too deep";
-	if (!t->system) t->wrong = "the outermost element is not <system>";
-	if (t->gpus + t->plain_gpus > LK_CLUSTER_GPUS / 2 || t->nets + t->plain_nics > LK_CLUSTER_NICS)
-		t->wrong = "it has more devices than a node can have";
-	if (t->wrong) {
-		XML_StopParser(t->parser, XML_FALSE);
+	struct topology *topology = context;
+	if (topology->depth == 0) topology->system = strcmp(name, "system") == 0;
+	if (++topology->depth > DEPTH) topology->wrong = "elements are nested too deep";
+	if (!topology->system) topology->wrong = "the outermost element is not <system>";
+	if (topology->gpus + topology->plain_gpus > LK_CLUSTER_GPUS / 2 || topology->nets + topology->plain_nics > LK_CLUSTER_NICS)
+		topology->wrong = "it has more devices than a node can have";
+	if (topology->wrong) {
+		XML_StopParser(topology->parser, XML_FALSE);
 		return;
 	}
 	if (strcmp(name, "pci") == 0)
-		see_pci(t, attributes);
+		see_pci(topology, attributes);
 	else if (strcmp(name, "gpu") == 0)
-		see_gpu(t, attributes);
+		see_gpu(topology, attributes);
 	else if (strcmp(name, "nvlink") == 0)
-		see_nvlink(t, attributes);
+		see_nvlink(topology, attributes);
 	else if (strcmp(name, "net") == 0)
-		see_net(t, attributes);
+		see_net(topology, attributes);
 }
 
 static void end(void *context, const char *name) {
-	struct topology *t = context;
+	struct topology *topology = context;
 	(void)name;
-	t->depth--;
+	topology->depth--;
 }
 
 /* Entities of one's own have no place here. */
 static void doctype(void *context, const char *name, const char *system, const char *public, int internal) {
-	struct topology *t = context;
+	struct topology *topology = context;
 	(void)name, (void)system, (void)public, (void)internal;
-	t->wrong = "it has a document type";
-	XML_StopParser(t->parser, XML_FALSE);
+	topology->wrong = "it has a document type";
+	XML_StopParser(topology->parser, XML_FALSE);
 }
 
 /* ---- the file ---- */
 
-static lk_status fail(struct topology *t, lk_stream *in, lk_error *err) {
+static lk_status fail(struct topology *topology, lk_stream *in, lk_error *err) {
 	char where[256];
 	snprintf(where, sizeof where, "%.200s:%lu:%lu", lk_stream_name(in),
-			 (unsigned long)XML_GetCurrentLineNumber(t->parser),
-			 (unsigned long)XML_GetCurrentColumnNumber(t->parser) + 1);
-	enum XML_Error code = XML_GetErrorCode(t->parser);
+			 (unsigned long)XML_GetCurrentLineNumber(topology->parser),
+			 (unsigned long)XML_GetCurrentColumnNumber(topology->parser) + 1);
+	enum XML_Error code = XML_GetErrorCode(topology->parser);
 	if (code == XML_ERROR_NO_MEMORY) return lk_oom(err);
-	lk_fail(err, LK_ERR_INPUT, where, "%s", t->wrong ? t->wrong : XML_ErrorString(code));
+	lk_fail(err, LK_ERR_INPUT, where, "%s", topology->wrong ? topology->wrong : XML_ErrorString(code));
 	return lk_hint(err, "give a file that NCCL_TOPO_DUMP_FILE wrote");
 }
 
-static lk_status parse(struct topology *t, lk_stream *in, lk_error *err) {
+static lk_status parse(struct topology *topology, lk_stream *in, lk_error *err) {
 	char buffer[16384];
 	size_t all = 0;
 	for (size_t got = 1; got > 0;) {
 		LK_TRY(lk_stream_read(in, buffer, sizeof buffer, &got, err));
 		all += got;
 		if (all > LIMIT) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "more than 64 MiB");
-		if (XML_Parse(t->parser, buffer, (int)got, got == 0) != XML_STATUS_OK) return fail(t, in, err);
+		if (XML_Parse(topology->parser, buffer, (int)got, got == 0) != XML_STATUS_OK) return fail(topology, in, err);
 	}
 	return LK_OK;
 }
@@ -161,40 +161,40 @@ static const struct {
 	  {70, "v100-sxm-32"}, {75, "t4"}, {80, "a100-sxm-80"}, {86, "a40"}, {89, "l40s"}, {90, "h100-sxm"}, {100, "b200"},
 };
 
-static const lk_device *device_of(const struct topology *t) {
+static const lk_device *device_of(const struct topology *topology) {
 	const lk_device *device = NULL;
 	for (size_t i = 0; i < sizeof by_pci / sizeof *by_pci && !device; i++)
-		if (by_pci[i].id == t->pci_device) device = lk_device_find(by_pci[i].name);
+		if (by_pci[i].id == topology->pci_device) device = lk_device_find(by_pci[i].name);
 	for (size_t i = 0; i < sizeof by_sm / sizeof *by_sm && !device; i++)
-		if (by_sm[i].id == t->sm) device = lk_device_find(by_sm[i].name);
+		if (by_sm[i].id == topology->sm) device = lk_device_find(by_sm[i].name);
 	return device;
 }
 
-static void wire(const struct topology *t, lk_node *node) {
+static void wire(const struct topology *topology, lk_node *node) {
 	const lk_device *device = node->device;
-	if (t->links > 0 && device->links > 0) {
-		node->intra = t->switched > 0 ? LK_INTRA_SWITCH : LK_INTRA_MESH;
-		node->intra_rate = device->link_rate * fmin(t->links, device->links) / device->links;
+	if (topology->links > 0 && device->links > 0) {
+		node->intra = topology->switched > 0 ? LK_INTRA_SWITCH : LK_INTRA_MESH;
+		node->intra_rate = device->link_rate * fmin(topology->links, device->links) / device->links;
 	}
-	if (t->nets > 0) {
-		node->nics = t->nets;
-		node->nic_rate = t->mbits * 1e6 / 8;
-		node->nic_latency_s = t->latency_us * 1e-6;
-	} else if (t->plain_nics > 0) {
-		node->nics = t->plain_nics;
+	if (topology->nets > 0) {
+		node->nics = topology->nets;
+		node->nic_rate = topology->mbits * 1e6 / 8;
+		node->nic_latency_s = topology->latency_us * 1e-6;
+	} else if (topology->plain_nics > 0) {
+		node->nics = topology->plain_nics;
 	}
 }
 
-static lk_status node_of(const struct topology *t, lk_stream *in, lk_node *out, lk_error *err) {
-	int gpus = t->gpus > 0 ? t->gpus : t->plain_gpus;
+static lk_status node_of(const struct topology *topology, lk_stream *in, lk_node *out, lk_error *err) {
+	int gpus = topology->gpus > 0 ? topology->gpus : topology->plain_gpus;
 	if (gpus == 0) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "the topology has no GPU");
-	const lk_device *device = device_of(t);
+	const lk_device *device = device_of(topology);
 	if (!device) {
 		lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "it does not say which GPUs these are");
 		return lk_hint(err, "add device=\"0x2330\" (the PCI identity) to a GPU's <pci>, or sm=\"90\" to its <gpu>");
 	}
 	*out = lk_node_usual(device, gpus);
-	wire(t, out);
+	wire(topology, out);
 	return LK_OK;
 }
 

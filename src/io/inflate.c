@@ -15,38 +15,38 @@ struct lk_inflate {
 	struct inflate_state state;
 };
 
-static void begin(lk_inflate *f) {
-	isal_inflate_reset(&f->state);
-	f->state.crc_flag = ISAL_GZIP;
+static void begin(lk_inflate *inflate) {
+	isal_inflate_reset(&inflate->state);
+	inflate->state.crc_flag = ISAL_GZIP;
 }
 
 lk_inflate *lk_inflate_new(void) {
-	lk_inflate *f = calloc(1, sizeof *f);
-	if (!f) return NULL;
-	isal_inflate_init(&f->state);
-	begin(f);
-	return f;
+	lk_inflate *inflate = calloc(1, sizeof *inflate);
+	if (!inflate) return NULL;
+	isal_inflate_init(&inflate->state);
+	begin(inflate);
+	return inflate;
 }
 
-void lk_inflate_free(lk_inflate *f) {
-	free(f);
+void lk_inflate_free(lk_inflate *inflate) {
+	free(inflate);
 }
 
-void lk_inflate_next(lk_inflate *f) {
-	begin(f);
+void lk_inflate_next(lk_inflate *inflate) {
+	begin(inflate);
 }
 
-lk_inflate_state lk_inflate_some(lk_inflate *f, const unsigned char **at, const unsigned char *end, unsigned char **to,
+lk_inflate_state lk_inflate_some(lk_inflate *inflate, const unsigned char **at, const unsigned char *end, unsigned char **to,
                                  unsigned char *to_end) {
-	f->state.next_in = (unsigned char *)*at; /* it is not written to */
-	f->state.avail_in = room((size_t)(end - *at));
-	f->state.next_out = *to;
-	f->state.avail_out = room((size_t)(to_end - *to));
-	int result = isal_inflate(&f->state);
-	*at = f->state.next_in;
-	*to = f->state.next_out;
+	inflate->state.next_in = (unsigned char *)*at; /* it is not written to */
+	inflate->state.avail_in = room((size_t)(end - *at));
+	inflate->state.next_out = *to;
+	inflate->state.avail_out = room((size_t)(to_end - *to));
+	int result = isal_inflate(&inflate->state);
+	*at = inflate->state.next_in;
+	*to = inflate->state.next_out;
 	if (result != ISAL_DECOMP_OK && result != ISAL_END_INPUT && result != ISAL_OUT_OVERFLOW) return LK_INFLATE_DAMAGED;
-	return f->state.block_state == ISAL_BLOCK_FINISH ? LK_INFLATE_END : LK_INFLATE_MORE;
+	return inflate->state.block_state == ISAL_BLOCK_FINISH ? LK_INFLATE_END : LK_INFLATE_MORE;
 }
 
 #else

@@ -71,20 +71,20 @@ typedef struct lk_json_writer {
 	bool wrong;            /* nested too deep, or ended more often than begun: shows in lk_json_finish */
 } lk_json_writer;
 
-void lk_json_begin(lk_json_writer *w, FILE *file, bool compact);
-void lk_json_object(lk_json_writer *w, const char *key); /* key NULL inside arrays and at the top */
-void lk_json_object_end(lk_json_writer *w);
-void lk_json_array(lk_json_writer *w, const char *key);
-void lk_json_array_end(lk_json_writer *w);
-void lk_json_put_text(lk_json_writer *w, const char *key, const char *text); /* NULL text: null */
-void lk_json_put_number(lk_json_writer *w, const char *key, double number);
-void lk_json_put_integer(lk_json_writer *w, const char *key, long long number);
-void lk_json_put_bool(lk_json_writer *w, const char *key, bool value);
-void lk_json_put_null(lk_json_writer *w, const char *key);
+void lk_json_begin(lk_json_writer *writer, FILE *file, bool compact);
+void lk_json_object(lk_json_writer *writer, const char *key); /* key NULL inside arrays and at the top */
+void lk_json_object_end(lk_json_writer *writer);
+void lk_json_array(lk_json_writer *writer, const char *key);
+void lk_json_array_end(lk_json_writer *writer);
+void lk_json_put_text(lk_json_writer *writer, const char *key, const char *text); /* NULL text: null */
+void lk_json_put_number(lk_json_writer *writer, const char *key, double number);
+void lk_json_put_integer(lk_json_writer *writer, const char *key, long long number);
+void lk_json_put_bool(lk_json_writer *writer, const char *key, bool value);
+void lk_json_put_null(lk_json_writer *writer, const char *key);
 /* A document that this writer wrote, as a value of this one, without blanks between its tokens. */
-void lk_json_put_document(lk_json_writer *w, const char *key, const char *document, size_t size);
+void lk_json_put_document(lk_json_writer *writer, const char *key, const char *document, size_t size);
 /* Ends the document with a newline and flushes the file. An error of the file, or objects left open, show here. */
-lk_status lk_json_finish(lk_json_writer *w, lk_error *err);
+lk_status lk_json_finish(lk_json_writer *writer, lk_error *err);
 
 /* ---- json_mend: text that is nearly JSON, made JSON: what profilers that were stopped, or that print values of other
  * languages, leave behind. */

@@ -35,12 +35,12 @@ static void locate(const lk_json *json, lk_value *value) {
 	value->column = clamp_int(column);
 }
 
-static lk_status copy_text(struct builder *b, const char **out, lk_error *err) {
+static lk_status copy_text(struct builder *builder, const char **out, lk_error *err) {
 	size_t length;
-	const char *text = lk_json_text(b->json, &length);
+	const char *text = lk_json_text(builder->json, &length);
 	bool nul = strlen(text) != length;
-	if (nul) return lk_fail(err, LK_ERR_INPUT, lk_json_where(b->json), "a text with a NUL character");
-	*out = lk_arena_strndup(b->arena, text, length);
+	if (nul) return lk_fail(err, LK_ERR_INPUT, lk_json_where(builder->json), "a text with a NUL character");
+	*out = lk_arena_strndup(builder->arena, text, length);
 	return *out ? LK_OK : lk_oom(err);
 }
 
@@ -52,13 +52,13 @@ static int by_key(const void *a, const void *b) {
 
 /* Of members with the same key the first keeps its place and gets the value of the last; the others are dropped.
  * Returns how many are left of the `count` from `members` on; sets *status when memory is out. */
-static size_t merge_duplicates(struct builder *b, struct member *members, size_t count, lk_status *status, lk_error *err) {
-	b->sorted.count = 0;
-	if (!lk_reserve(&b->sorted, count)) {
+static size_t merge_duplicates(struct builder *builder, struct member *members, size_t count, lk_status *status, lk_error *err) {
+	builder->sorted.count = 0;
+	if (!lk_reserve(&builder->sorted, count)) {
 		*status = lk_oom(err);
 		return 0;
 	}
-	struct order *sorted = b->sorted.at;
+	struct order *sorted = builder->sorted.at;
 	for (size_t i = 0; i < count; i++) sorted[i] = (struct order){members[i].key, i};
 	qsort(sorted, count, sizeof *sorted, by_key);
 	bool any = false;
@@ -76,61 +76,61 @@ static size_t merge_duplicates(struct builder *b, struct member *members, size_t
 }
 
 /* Moves the members from `first` on into `value`. */
-static lk_status collect(struct builder *b, size_t first, lk_value *value, lk_error *err) {
-	struct member *members = b->stack.at ? b->stack.at + first : NULL;
-	size_t count = b->stack.count - first;
+static lk_status collect(struct builder *builder, size_t first, lk_value *value, lk_error *err) {
+	struct member *members = builder->stack.at ? builder->stack.at + first : NULL;
+	size_t count = builder->stack.count - first;
 	bool object = value->kind == LK_JSON_OBJECT;
 	lk_status status = LK_OK;
-	if (object && count > 1) count = merge_duplicates(b, members, count, &status, err);
+	if (object && count > 1) count = merge_duplicates(builder, members, count, &status, err);
 	if (status != LK_OK) return status;
 	value->count = count;
-	value->items = LK_ARRAY(b->arena, lk_value, count);
-	if (object) value->keys = LK_ARRAY(b->arena, const char *, count);
+	value->items = LK_ARRAY(builder->arena, lk_value, count);
+	if (object) value->keys = LK_ARRAY(builder->arena, const char *, count);
 	if (!value->items || (object && !value->keys)) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
 		value->items[i] = members[i].value;
 		if (object) value->keys[i] = members[i].key;
 	}
-	b->stack.count = first;
+	builder->stack.count = first;
 	return LK_OK;
 }
 
-static lk_status build(struct builder *b, lk_json_token token, lk_value *value, lk_error *err);
+static lk_status build(struct builder *builder, lk_json_token token, lk_value *value, lk_error *err);
 
 /* The members up to the end of the object or array; the reader limits the depth. */
-static lk_status build_members(struct builder *b, lk_value *value, lk_error *err) {
-	size_t first = b->stack.count;
+static lk_status build_members(struct builder *builder, lk_value *value, lk_error *err) {
+	size_t first = builder->stack.count;
 	for (;;) {
 		struct member m = {0};
 		lk_json_token token;
-		LK_TRY(lk_json_next(b->json, &token, err));
-		if (token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END) return collect(b, first, value, err);
+		LK_TRY(lk_json_next(builder->json, &token, err));
+		if (token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END) return collect(builder, first, value, err);
 		if (token == LK_JSON_KEY) {
-			LK_TRY(copy_text(b, &m.key, err));
-			LK_TRY(lk_json_next(b->json, &token, err));
+			LK_TRY(copy_text(builder, &m.key, err));
+			LK_TRY(lk_json_next(builder->json, &token, err));
 		}
-		LK_TRY(build(b, token, &m.value, err));
-		if (!lk_push(&b->stack)) return lk_oom(err);
-		*lk_last(&b->stack) = m;
+		LK_TRY(build(builder, token, &m.value, err));
+		if (!lk_push(&builder->stack)) return lk_oom(err);
+		*lk_last(&builder->stack) = m;
 	}
 }
 
-static lk_status build(struct builder *b, lk_json_token token, lk_value *value, lk_error *err) {
+static lk_status build(struct builder *builder, lk_json_token token, lk_value *value, lk_error *err) {
 	value->kind = token;
-	locate(b->json, value);
-	if (token == LK_JSON_OBJECT || token == LK_JSON_ARRAY) return build_members(b, value, err);
-	if (token == LK_JSON_NUMBER) value->number = lk_json_number(b->json);
-	if (token == LK_JSON_NUMBER || token == LK_JSON_STRING) return copy_text(b, &value->text, err);
+	locate(builder->json, value);
+	if (token == LK_JSON_OBJECT || token == LK_JSON_ARRAY) return build_members(builder, value, err);
+	if (token == LK_JSON_NUMBER) value->number = lk_json_number(builder->json);
+	if (token == LK_JSON_NUMBER || token == LK_JSON_STRING) return copy_text(builder, &value->text, err);
 	return LK_OK;
 }
 
-static lk_status build_document(struct builder *b, lk_value **out, lk_error *err) {
+static lk_status build_document(struct builder *builder, lk_value **out, lk_error *err) {
 	lk_json_token token;
-	lk_value *root = LK_NEW(b->arena, lk_value);
+	lk_value *root = LK_NEW(builder->arena, lk_value);
 	if (!root) return lk_oom(err);
-	LK_TRY(lk_json_next(b->json, &token, err));
-	LK_TRY(build(b, token, root, err));
-	LK_TRY(lk_json_next(b->json, &token, err)); /* nothing but the end may follow */
+	LK_TRY(lk_json_next(builder->json, &token, err));
+	LK_TRY(build(builder, token, root, err));
+	LK_TRY(lk_json_next(builder->json, &token, err)); /* nothing but the end may follow */
 	*out = root;
 	return LK_OK;
 }

@@ -20,96 +20,96 @@ struct mender {
 static bool blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 /* Whether a quote at `at` ends a text: what follows can follow a text. */
-static bool ends_text(const struct mender *m, size_t at) {
-	for (at++; at < m->size && blank(m->text[at]);) at++;
-	return at >= m->size || (m->text[at] && strchr(",]}:", m->text[at]));
+static bool ends_text(const struct mender *mender, size_t at) {
+	for (at++; at < mender->size && blank(mender->text[at]);) at++;
+	return at >= mender->size || (mender->text[at] && strchr(",]}:", mender->text[at]));
 }
 
-static void mend_escape(struct mender *m) {
-	const char *next = m->text + m->at + 1;
-	bool good = m->at + 1 < m->size && *next && strchr("\"\\/bfnrtu", *next);
+static void mend_escape(struct mender *mender) {
+	const char *next = mender->text + mender->at + 1;
+	bool good = mender->at + 1 < mender->size && *next && strchr("\"\\/bfnrtu", *next);
 	if (good && *next == 'u')
-		for (int i = 1; i <= 4; i++) good &= m->at + 1 + (size_t)i < m->size && isxdigit((unsigned char)next[i]);
-	if (good) m->at++;
-	else m->text[m->at] = '/', m->found->escapes++;
+		for (int i = 1; i <= 4; i++) good &= mender->at + 1 + (size_t)i < mender->size && isxdigit((unsigned char)next[i]);
+	if (good) mender->at++;
+	else mender->text[mender->at] = '/', mender->found->escapes++;
 }
 
 /* A text from its opening quote on; false if it does not end. Python's may be in single quotes. */
-static bool mend_text(struct mender *m) {
-	char quote = m->text[m->at];
-	if (quote == '\'') m->text[m->at] = '"', m->found->words++;
-	for (m->at++; m->at < m->size; m->at++) {
-		char *c = &m->text[m->at];
-		if (*c == '\\') mend_escape(m);
-		else if (*c == quote && (quote == '\'' || ends_text(m, m->at))) {
+static bool mend_text(struct mender *mender) {
+	char quote = mender->text[mender->at];
+	if (quote == '\'') mender->text[mender->at] = '"', mender->found->words++;
+	for (mender->at++; mender->at < mender->size; mender->at++) {
+		char *c = &mender->text[mender->at];
+		if (*c == '\\') mend_escape(mender);
+		else if (*c == quote && (quote == '\'' || ends_text(mender, mender->at))) {
 			*c = '"';
-			m->at++;
+			mender->at++;
 			return true;
-		} else if (*c == '"') *c = '\'', m->found->quotes += quote == '"';
-		else if ((unsigned char)*c < 0x20) *c = ' ', m->found->controls++;
+		} else if (*c == '"') *c = '\'', mender->found->quotes += quote == '"';
+		else if ((unsigned char)*c < 0x20) *c = ' ', mender->found->controls++;
 	}
 	return false;
 }
 
-static void mend_word(struct mender *m) {
+static void mend_word(struct mender *mender) {
 	static const struct {
 		const char *word, *instead;
 	} words[] = {{"True", "true"}, {"False", "false"}, {"None", "null"},
 				 {"nan", "NaN"},   {"inf", "NaN"},     {"NAN", "NaN"}};
-	size_t begin = m->at;
-	while (m->at < m->size && isalpha((unsigned char)m->text[m->at])) m->at++;
+	size_t begin = mender->at;
+	while (mender->at < mender->size && isalpha((unsigned char)mender->text[mender->at])) mender->at++;
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
 		size_t length = strlen(words[i].word);
-		if (length != m->at - begin || memcmp(m->text + begin, words[i].word, length) != 0) continue;
+		if (length != mender->at - begin || memcmp(mender->text + begin, words[i].word, length) != 0) continue;
 		/* "false" is as long as "False": every replacement has its word's length */
-		memcpy(m->text + begin, words[i].instead, length);
+		memcpy(mender->text + begin, words[i].instead, length);
 		bool number = words[i].instead[0] == 'N';
-		if (number && begin && m->text[begin - 1] == '-') m->text[begin - 1] = ' ';
-		m->found->numbers += number;
-		m->found->words += !number;
+		if (number && begin && mender->text[begin - 1] == '-') mender->text[begin - 1] = ' ';
+		mender->found->numbers += number;
+		mender->found->words += !number;
 	}
 }
 
-static bool open_bracket(struct mender *m, char c) {
-	if (m->depth == LK_JSON_DEPTH) return false;
-	m->open[m->depth++] = c == '{' ? '}' : ']';
+static bool open_bracket(struct mender *mender, char c) {
+	if (mender->depth == LK_JSON_DEPTH) return false;
+	mender->open[mender->depth++] = c == '{' ? '}' : ']';
 	return true;
 }
 
-static bool close_bracket(struct mender *m, char c) {
-	if (!m->depth || m->open[m->depth - 1] != c) return false;
-	if (m->comma) m->text[m->comma - 1] = ' ', m->found->commas++;
-	m->depth--;
-	if (m->depth <= WHOLE_DEPTH) m->good = m->at + 1, m->good_depth = m->depth;
+static bool close_bracket(struct mender *mender, char c) {
+	if (!mender->depth || mender->open[mender->depth - 1] != c) return false;
+	if (mender->comma) mender->text[mender->comma - 1] = ' ', mender->found->commas++;
+	mender->depth--;
+	if (mender->depth <= WHOLE_DEPTH) mender->good = mender->at + 1, mender->good_depth = mender->depth;
 	return true;
 }
 
 /* One bracket, comma, text or word; false where mending must end. */
-static bool mend_one(struct mender *m) {
-	char c = m->text[m->at];
+static bool mend_one(struct mender *mender) {
+	char c = mender->text[mender->at];
 	if (c == '"' || c == '\'') {
-		m->comma = 0;
-		return mend_text(m);
+		mender->comma = 0;
+		return mend_text(mender);
 	}
-	if (blank(c)) return m->at++, true;
+	if (blank(c)) return mender->at++, true;
 	bool good = true;
-	if (c == '{' || c == '[') good = open_bracket(m, c);
-	else if (c == '}' || c == ']') good = close_bracket(m, c);
-	else if (isalpha((unsigned char)c)) return m->comma = 0, mend_word(m), true;
-	m->comma = c == ',' ? m->at + 1 : 0;
-	m->at++;
+	if (c == '{' || c == '[') good = open_bracket(mender, c);
+	else if (c == '}' || c == ']') good = close_bracket(mender, c);
+	else if (isalpha((unsigned char)c)) return mender->comma = 0, mend_word(mender), true;
+	mender->comma = c == ',' ? mender->at + 1 : 0;
+	mender->at++;
 	return good;
 }
 
 /* Cuts behind the last complete element and closes what is open there. */
-static lk_status close_all(struct mender *m, char **text, size_t *size, lk_error *err) {
-	char *longer = realloc(*text, m->good + m->good_depth + 1);
+static lk_status close_all(struct mender *mender, char **text, size_t *size, lk_error *err) {
+	char *longer = realloc(*text, mender->good + mender->good_depth + 1);
 	if (!longer) return lk_oom(err);
-	m->found->cut = m->size - m->good;
-	m->found->closed = true;
+	mender->found->cut = mender->size - mender->good;
+	mender->found->closed = true;
 	*text = longer;
-	*size = m->good;
-	while (m->good_depth) longer[(*size)++] = m->open[--m->good_depth];
+	*size = mender->good;
+	while (mender->good_depth) longer[(*size)++] = mender->open[--mender->good_depth];
 	longer[*size] = '\0';
 	return LK_OK;
 }

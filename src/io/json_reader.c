@@ -49,19 +49,19 @@ struct lk_json {
 };
 
 lk_json *lk_json_open(lk_stream *in) {
-	lk_json *j = calloc(1, sizeof *j);
-	if (!j) return NULL;
-	j->capacity = WINDOW;
-	j->buffer = malloc(WINDOW + PAD);
-	if (!j->buffer) {
-		free(j);
+	lk_json *json = calloc(1, sizeof *json);
+	if (!json) return NULL;
+	json->capacity = WINDOW;
+	json->buffer = malloc(WINDOW + PAD);
+	if (!json->buffer) {
+		free(json);
 		return NULL;
 	}
-	memset(j->buffer, 0, PAD);
-	j->in = in;
-	j->at = j->end = j->buffer;
-	j->line = j->token_line = j->token_column = 1;
-	return j;
+	memset(json->buffer, 0, PAD);
+	json->in = in;
+	json->at = json->end = json->buffer;
+	json->line = json->token_line = json->token_column = 1;
+	return json;
 }
 
 void lk_json_close(lk_json *json) {
@@ -70,90 +70,90 @@ void lk_json_close(lk_json *json) {
 	free(json);
 }
 
-static long long column_of(const lk_json *j, const char *p) {
-	return j->base + (p - j->buffer) - j->line_start + 1;
+static long long column_of(const lk_json *json, const char *p) {
+	return json->base + (p - json->buffer) - json->line_start + 1;
 }
 
-static const char *place(lk_json *j, long long line, long long column) {
-	snprintf(j->where, sizeof j->where, "%.200s:%lld:%lld", lk_stream_name(j->in), line, column);
-	return j->where;
+static const char *place(lk_json *json, long long line, long long column) {
+	snprintf(json->where, sizeof json->where, "%.200s:%lld:%lld", lk_stream_name(json->in), line, column);
+	return json->where;
 }
 
 LK_PRINTF(4, 5)
-static lk_status wrong(lk_json *j, const char *p, lk_error *err, const char *fmt, ...) {
+static lk_status wrong(lk_json *json, const char *p, lk_error *err, const char *fmt, ...) {
 	char what[128];
 	va_list args;
 	va_start(args, fmt);
 	vsnprintf(what, sizeof what, fmt, args);
 	va_end(args);
-	j->expect = FAILED;
-	return lk_fail(err, LK_ERR_INPUT, place(j, j->line, column_of(j, p)), "%s", what);
+	json->expect = FAILED;
+	return lk_fail(err, LK_ERR_INPUT, place(json, json->line, column_of(json, p)), "%s", what);
 }
 
-static lk_status unexpected(lk_json *j, const char *p, const char *wanted, lk_error *err) {
-	if (p == j->end) return wrong(j, p, err, "the input ends where %s should follow", wanted);
-	if (*p > ' ' && *p < 0x7f) return wrong(j, p, err, "expected %s, found '%c'", wanted, *p);
-	return wrong(j, p, err, "expected %s, found byte 0x%02x", wanted, (unsigned char)*p);
+static lk_status unexpected(lk_json *json, const char *p, const char *wanted, lk_error *err) {
+	if (p == json->end) return wrong(json, p, err, "the input ends where %s should follow", wanted);
+	if (*p > ' ' && *p < 0x7f) return wrong(json, p, err, "expected %s, found '%c'", wanted, *p);
+	return wrong(json, p, err, "expected %s, found byte 0x%02x", wanted, (unsigned char)*p);
 }
 
 /* ---- the window ---- */
 
 /* Gets more input behind what is there; keeps the bytes from *keep on and moves *keep and *p along with them. At the
  * end of the input nothing changes but `ended`. */
-static lk_status more(lk_json *j, char **keep, char **p, lk_error *err) {
-	if (j->ended) return LK_OK;
-	size_t kept = (size_t)(j->end - *keep), offset = (size_t)(*p - *keep);
-	j->base += *keep - j->buffer;
-	memmove(j->buffer, *keep, kept);
-	if (kept > j->capacity / 2) {
-		char *grown = kept <= TEXT_LIMIT ? realloc(j->buffer, j->capacity * 2 + PAD) : NULL;
+static lk_status more(lk_json *json, char **keep, char **p, lk_error *err) {
+	if (json->ended) return LK_OK;
+	size_t kept = (size_t)(json->end - *keep), offset = (size_t)(*p - *keep);
+	json->base += *keep - json->buffer;
+	memmove(json->buffer, *keep, kept);
+	if (kept > json->capacity / 2) {
+		char *grown = kept <= TEXT_LIMIT ? realloc(json->buffer, json->capacity * 2 + PAD) : NULL;
 		if (!grown) {
-			j->end = j->buffer + kept;
-			lk_status status = kept > TEXT_LIMIT ? wrong(j, j->buffer, err, "a text of over 256 MiB") : lk_oom(err);
-			j->expect = FAILED;
+			json->end = json->buffer + kept;
+			lk_status status = kept > TEXT_LIMIT ? wrong(json, json->buffer, err, "a text of over 256 MiB") : lk_oom(err);
+			json->expect = FAILED;
 			return status;
 		}
-		j->buffer = grown;
-		j->capacity *= 2;
+		json->buffer = grown;
+		json->capacity *= 2;
 	}
 	size_t got = 0;
-	lk_status status = lk_stream_read(j->in, j->buffer + kept, j->capacity - kept, &got, err);
-	j->end = j->buffer + kept + got;
-	memset(j->end, 0, PAD);
-	j->ended = got == 0;
-	*keep = j->buffer;
-	*p = j->buffer + offset;
-	if (status != LK_OK) j->expect = FAILED;
+	lk_status status = lk_stream_read(json->in, json->buffer + kept, json->capacity - kept, &got, err);
+	json->end = json->buffer + kept + got;
+	memset(json->end, 0, PAD);
+	json->ended = got == 0;
+	*keep = json->buffer;
+	*p = json->buffer + offset;
+	if (status != LK_OK) json->expect = FAILED;
 	return status;
 }
 
 /* Makes `count` bytes available at p, or as many as there are. */
-static lk_status need(lk_json *j, char **keep, char **p, ptrdiff_t count, lk_error *err) {
-	while (j->end - *p < count && !j->ended) LK_TRY(more(j, keep, p, err));
+static lk_status need(lk_json *json, char **keep, char **p, ptrdiff_t count, lk_error *err) {
+	while (json->end - *p < count && !json->ended) LK_TRY(more(json, keep, p, err));
 	return LK_OK;
 }
 
-static lk_status skip_spaces(lk_json *j, lk_error *err) {
-	char *p = j->at;
+static lk_status skip_spaces(lk_json *json, lk_error *err) {
+	char *p = json->at;
 	for (;;) {
 		while (*p == ' ' || *p == '\t' || *p == '\r') p++;
 		if (*p == '\n') {
 			p++;
-			j->line++;
-			j->line_start = j->base + (p - j->buffer);
-		} else if (p == j->end && !j->ended) {
-			LK_TRY(more(j, &p, &p, err));
+			json->line++;
+			json->line_start = json->base + (p - json->buffer);
+		} else if (p == json->end && !json->ended) {
+			LK_TRY(more(json, &p, &p, err));
 		} else {
-			j->at = p;
+			json->at = p;
 			return LK_OK;
 		}
 	}
 }
 
 /* Moves j->at to the next byte that is no white space; nearly always there is none or one blank. */
-static inline lk_status skip_space(lk_json *j, lk_error *err) {
-	if (*j->at == ' ') j->at++;
-	return (unsigned char)*j->at > ' ' ? LK_OK : skip_spaces(j, err);
+static inline lk_status skip_space(lk_json *json, lk_error *err) {
+	if (*json->at == ' ') json->at++;
+	return (unsigned char)*json->at > ' ' ? LK_OK : skip_spaces(json, err);
 }
 
 /* ---- texts ---- */
@@ -242,40 +242,40 @@ static bool unescape(char **p, char **out) {
 
 /* Reads the text whose opening quote is at j->at. Three pointers: what was read (p), where the bytes since the last
  * escape begin (run) and where they belong (out); all move when the window does. */
-static lk_status read_text(lk_json *j, lk_error *err) {
-	char *start = j->at + 1, *p = start, *run = start, *out = start;
+static lk_status read_text(lk_json *json, lk_error *err) {
+	char *start = json->at + 1, *p = start, *run = start, *out = start;
 	for (;;) {
 		p = scan_text(p);
 		if (*p == '"') break;
 		ptrdiff_t run_at = run - start, out_at = out - start;
 		if (*p == '\\') {
-			LK_TRY(need(j, &start, &p, LONGEST_ESCAPE, err));
+			LK_TRY(need(json, &start, &p, LONGEST_ESCAPE, err));
 			run = start + run_at;
 			out = start + out_at;
 			if (out != run) memmove(out, run, (size_t)(p - run));
 			out += p - run;
-			if (!unescape(&p, &out)) return wrong(j, p, err, "not an escape of JSON");
+			if (!unescape(&p, &out)) return wrong(json, p, err, "not an escape of JSON");
 			run = p;
 			continue;
 		}
-		size_t length = *p & 0x80 ? lk_utf8_length(p, (size_t)(j->end - p)) : 0;
+		size_t length = *p & 0x80 ? lk_utf8_length(p, (size_t)(json->end - p)) : 0;
 		p += length;
 		if (length) continue;
-		if (j->end - p >= 4 || j->ended) {
-			if (p == j->end) return wrong(j, p, err, "the input ends inside a text");
-			if (*p & 0x80) return wrong(j, p, err, "byte 0x%02x is not UTF-8 here", (unsigned char)*p);
-			return wrong(j, p, err, "control character 0x%02x inside a text", (unsigned char)*p);
+		if (json->end - p >= 4 || json->ended) {
+			if (p == json->end) return wrong(json, p, err, "the input ends inside a text");
+			if (*p & 0x80) return wrong(json, p, err, "byte 0x%02x is not UTF-8 here", (unsigned char)*p);
+			return wrong(json, p, err, "control character 0x%02x inside a text", (unsigned char)*p);
 		}
-		LK_TRY(need(j, &start, &p, 4, err));
+		LK_TRY(need(json, &start, &p, 4, err));
 		run = start + run_at;
 		out = start + out_at;
 	}
 	if (out != run) memmove(out, run, (size_t)(p - run));
 	out += p - run;
 	*out = '\0';
-	j->text = start;
-	j->length = (size_t)(out - start);
-	j->at = p + 1;
+	json->text = start;
+	json->length = (size_t)(out - start);
+	json->at = p + 1;
 	return LK_OK;
 }
 
@@ -308,134 +308,134 @@ static char *scan_number(char *p, char **bad) {
 	return p;
 }
 
-static void hold(lk_json *j, char *end) {
-	j->length = (size_t)(end - j->text);
-	j->at = end;
-	j->held = end;
-	j->held_byte = *end;
+static void hold(lk_json *json, char *end) {
+	json->length = (size_t)(end - json->text);
+	json->at = end;
+	json->held = end;
+	json->held_byte = *end;
 	*end = '\0';
 }
 
-static lk_status read_number(lk_json *j, lk_error *err) {
-	char *start = j->at, *end, *bad;
+static lk_status read_number(lk_json *json, lk_error *err) {
+	char *start = json->at, *end, *bad;
 	for (;;) {
 		end = scan_number(start, &bad);
-		if (end < j->end || j->ended) break;
-		LK_TRY(more(j, &start, &end, err));
+		if (end < json->end || json->ended) break;
+		LK_TRY(more(json, &start, &end, err));
 	}
-	if (bad) return unexpected(j, bad, "a digit", err);
-	j->text = start;
-	hold(j, end);
+	if (bad) return unexpected(json, bad, "a digit", err);
+	json->text = start;
+	hold(json, end);
 	return LK_OK;
 }
 
 /* true, false, null, and the numbers that are none. */
-static lk_status read_word(lk_json *j, lk_json_token *token, lk_error *err) {
+static lk_status read_word(lk_json *json, lk_json_token *token, lk_error *err) {
 	static const struct {
 		const char *word;
 		int length;
 		lk_json_token token;
 	} words[] = {{"true", 4, LK_JSON_TRUE},   {"false", 5, LK_JSON_FALSE},      {"null", 4, LK_JSON_NULL},
 	             {"NaN", 3, LK_JSON_NUMBER}, {"Infinity", 8, LK_JSON_NUMBER}, {"-Infinity", 9, LK_JSON_NUMBER}};
-	char *p = j->at;
-	LK_TRY(need(j, &p, &p, 9, err));
-	j->at = p;
+	char *p = json->at;
+	LK_TRY(need(json, &p, &p, 9, err));
+	json->at = p;
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
 		if (strncmp(p, words[i].word, (size_t)words[i].length) != 0) continue;
 		*token = words[i].token;
-		j->text = p;
-		hold(j, p + words[i].length);
+		json->text = p;
+		hold(json, p + words[i].length);
 		return LK_OK;
 	}
-	return unexpected(j, p, "a value", err);
+	return unexpected(json, p, "a value", err);
 }
 
 /* ---- tokens ---- */
 
-static lk_status push(lk_json *j, char kind, lk_error *err) {
-	if (j->depth == LK_JSON_DEPTH) return wrong(j, j->at, err, "nested deeper than %d", LK_JSON_DEPTH);
-	j->kinds[j->depth++] = kind;
-	j->expect = kind == '{' ? FIRST_KEY : FIRST_ELEMENT;
-	j->at++;
+static lk_status push(lk_json *json, char kind, lk_error *err) {
+	if (json->depth == LK_JSON_DEPTH) return wrong(json, json->at, err, "nested deeper than %d", LK_JSON_DEPTH);
+	json->kinds[json->depth++] = kind;
+	json->expect = kind == '{' ? FIRST_KEY : FIRST_ELEMENT;
+	json->at++;
 	return LK_OK;
 }
 
-static lk_status pop(lk_json *j, lk_json_token *token) {
-	*token = j->kinds[--j->depth] == '{' ? LK_JSON_OBJECT_END : LK_JSON_ARRAY_END;
-	j->expect = j->depth ? AFTER : DONE;
-	j->at++;
+static lk_status pop(lk_json *json, lk_json_token *token) {
+	*token = json->kinds[--json->depth] == '{' ? LK_JSON_OBJECT_END : LK_JSON_ARRAY_END;
+	json->expect = json->depth ? AFTER : DONE;
+	json->at++;
 	return LK_OK;
 }
 
-static lk_status read_value(lk_json *j, lk_json_token *token, lk_error *err) {
-	char c = *j->at;
+static lk_status read_value(lk_json *json, lk_json_token *token, lk_error *err) {
+	char c = *json->at;
 	if (c == '{' || c == '[') {
 		*token = c == '{' ? LK_JSON_OBJECT : LK_JSON_ARRAY;
-		return push(j, c, err);
+		return push(json, c, err);
 	}
-	j->expect = j->depth ? AFTER : DONE;
+	json->expect = json->depth ? AFTER : DONE;
 	if (c == '"') {
 		*token = LK_JSON_STRING;
-		return read_text(j, err);
+		return read_text(json, err);
 	}
 	if (c == '-') {
-		LK_TRY(need(j, &j->at, &j->at, 2, err));
-		if (j->at[1] == 'I') return read_word(j, token, err);
+		LK_TRY(need(json, &json->at, &json->at, 2, err));
+		if (json->at[1] == 'I') return read_word(json, token, err);
 	}
 	if (c == '-' || (c >= '0' && c <= '9')) {
 		*token = LK_JSON_NUMBER;
-		return read_number(j, err);
+		return read_number(json, err);
 	}
-	return read_word(j, token, err);
+	return read_word(json, token, err);
 }
 
-static lk_status read_key(lk_json *j, lk_json_token *token, lk_error *err) {
-	if (*j->at != '"') return unexpected(j, j->at, "a key in quotes", err);
+static lk_status read_key(lk_json *json, lk_json_token *token, lk_error *err) {
+	if (*json->at != '"') return unexpected(json, json->at, "a key in quotes", err);
 	*token = LK_JSON_KEY;
-	j->expect = COLON;
-	return read_text(j, err);
+	json->expect = COLON;
+	return read_text(json, err);
 }
 
 /* A byte-order mark at the beginning; texts in UTF-16 are told from damaged ones. */
-static lk_status begin(lk_json *j, lk_error *err) {
-	LK_TRY(need(j, &j->at, &j->at, 3, err));
-	bool utf16 = j->end - j->at >= 2 && (memcmp(j->at, "\xff\xfe", 2) == 0 || memcmp(j->at, "\xfe\xff", 2) == 0);
+static lk_status begin(lk_json *json, lk_error *err) {
+	LK_TRY(need(json, &json->at, &json->at, 3, err));
+	bool utf16 = json->end - json->at >= 2 && (memcmp(json->at, "\xff\xfe", 2) == 0 || memcmp(json->at, "\xfe\xff", 2) == 0);
 	if (utf16) {
-		wrong(j, j->at, err, "the text is UTF-16");
+		wrong(json, json->at, err, "the text is UTF-16");
 		return lk_hint(err, "convert it to UTF-8");
 	}
-	if (j->end - j->at >= 3 && memcmp(j->at, "\xef\xbb\xbf", 3) == 0) j->at += 3;
+	if (json->end - json->at >= 3 && memcmp(json->at, "\xef\xbb\xbf", 3) == 0) json->at += 3;
 	return LK_OK;
 }
 
 /* What stands before a token by the state: a comma or colon is taken. *close is set where the token is an end. */
-static lk_status punctuation(lk_json *j, bool *close, lk_error *err) {
-	char c = *j->at;
-	bool object = j->depth && j->kinds[j->depth - 1] == '{';
-	*close = j->depth && j->expect != COLON && j->expect != VALUE && c == (object ? '}' : ']');
-	if (*close || (j->expect != AFTER && j->expect != COLON)) return LK_OK;
-	if (j->expect == AFTER && c != ',') return unexpected(j, j->at, object ? "',' or '}'" : "',' or ']'", err);
-	if (j->expect == COLON && c != ':') return unexpected(j, j->at, "':'", err);
-	j->expect = j->expect == AFTER && object ? FIRST_KEY : VALUE;
-	j->at++;
-	return skip_space(j, err);
+static lk_status punctuation(lk_json *json, bool *close, lk_error *err) {
+	char c = *json->at;
+	bool object = json->depth && json->kinds[json->depth - 1] == '{';
+	*close = json->depth && json->expect != COLON && json->expect != VALUE && c == (object ? '}' : ']');
+	if (*close || (json->expect != AFTER && json->expect != COLON)) return LK_OK;
+	if (json->expect == AFTER && c != ',') return unexpected(json, json->at, object ? "',' or '}'" : "',' or ']'", err);
+	if (json->expect == COLON && c != ':') return unexpected(json, json->at, "':'", err);
+	json->expect = json->expect == AFTER && object ? FIRST_KEY : VALUE;
+	json->at++;
+	return skip_space(json, err);
 }
 
-static lk_status next_token(lk_json *j, lk_json_token *token, lk_error *err) {
-	if (j->base == 0 && j->end == j->buffer) LK_TRY(begin(j, err));
-	LK_TRY(skip_space(j, err));
-	if (j->expect == DONE) {
-		if (j->at < j->end) return unexpected(j, j->at, "the end of the document", err);
+static lk_status next_token(lk_json *json, lk_json_token *token, lk_error *err) {
+	if (json->base == 0 && json->end == json->buffer) LK_TRY(begin(json, err));
+	LK_TRY(skip_space(json, err));
+	if (json->expect == DONE) {
+		if (json->at < json->end) return unexpected(json, json->at, "the end of the document", err);
 		*token = LK_JSON_END;
 		return LK_OK;
 	}
 	bool close;
-	LK_TRY(punctuation(j, &close, err));
-	j->token_line = j->line;
-	j->token_column = column_of(j, j->at);
-	if (close) return pop(j, token);
-	if (j->expect == FIRST_KEY) return read_key(j, token, err);
-	return read_value(j, token, err);
+	LK_TRY(punctuation(json, &close, err));
+	json->token_line = json->line;
+	json->token_column = column_of(json, json->at);
+	if (close) return pop(json, token);
+	if (json->expect == FIRST_KEY) return read_key(json, token, err);
+	return read_value(json, token, err);
 }
 
 lk_status lk_json_next(lk_json *json, lk_json_token *token, lk_error *err) {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include "base/text.h"
 
-void lk_json_begin(lk_json_writer *w, FILE *file, bool compact) {
-	*w = (lk_json_writer){.file = file, .compact = compact};
+void lk_json_begin(lk_json_writer *writer, FILE *file, bool compact) {
+	*writer = (lk_json_writer){.file = file, .compact = compact};
 }
 
 static void write_escape(FILE *file, unsigned char c) {
@@ -42,106 +42,106 @@ static void write_text(FILE *file, const char *text) {
 	putc('"', file);
 }
 
-static void new_line(lk_json_writer *w) {
-	if (w->compact) return;
-	fprintf(w->file, "\n%*s", w->depth * 2, "");
+static void new_line(lk_json_writer *writer) {
+	if (writer->compact) return;
+	fprintf(writer->file, "\n%*s", writer->depth * 2, "");
 }
 
 /* What stands before a value: comma, line, key. */
-static void before(lk_json_writer *w, const char *key) {
-	if (w->depth > 0) {
-		bool *filled = &w->filled[w->depth - 1];
-		if (*filled) putc(',', w->file);
+static void before(lk_json_writer *writer, const char *key) {
+	if (writer->depth > 0) {
+		bool *filled = &writer->filled[writer->depth - 1];
+		if (*filled) putc(',', writer->file);
 		*filled = true;
-		new_line(w);
+		new_line(writer);
 	}
 	if (!key) return;
-	write_text(w->file, key);
-	fputs(w->compact ? ":" : ": ", w->file);
+	write_text(writer->file, key);
+	fputs(writer->compact ? ":" : ": ", writer->file);
 }
 
-static void open_value(lk_json_writer *w, const char *key, char bracket) {
-	if (w->depth >= LK_JSON_DEPTH) {
-		w->wrong = true;
+static void open_value(lk_json_writer *writer, const char *key, char bracket) {
+	if (writer->depth >= LK_JSON_DEPTH) {
+		writer->wrong = true;
 		return;
 	}
-	before(w, key);
-	putc(bracket, w->file);
-	w->filled[w->depth++] = false;
+	before(writer, key);
+	putc(bracket, writer->file);
+	writer->filled[writer->depth++] = false;
 }
 
-static void close_value(lk_json_writer *w, char bracket) {
-	if (w->depth == 0) {
-		w->wrong = true;
+static void close_value(lk_json_writer *writer, char bracket) {
+	if (writer->depth == 0) {
+		writer->wrong = true;
 		return;
 	}
-	if (w->filled[--w->depth]) new_line(w);
-	putc(bracket, w->file);
+	if (writer->filled[--writer->depth]) new_line(writer);
+	putc(bracket, writer->file);
 }
 
-void lk_json_object(lk_json_writer *w, const char *key) {
-	open_value(w, key, '{');
+void lk_json_object(lk_json_writer *writer, const char *key) {
+	open_value(writer, key, '{');
 }
 
-void lk_json_object_end(lk_json_writer *w) {
-	close_value(w, '}');
+void lk_json_object_end(lk_json_writer *writer) {
+	close_value(writer, '}');
 }
 
-void lk_json_array(lk_json_writer *w, const char *key) {
-	open_value(w, key, '[');
+void lk_json_array(lk_json_writer *writer, const char *key) {
+	open_value(writer, key, '[');
 }
 
-void lk_json_array_end(lk_json_writer *w) {
-	close_value(w, ']');
+void lk_json_array_end(lk_json_writer *writer) {
+	close_value(writer, ']');
 }
 
-void lk_json_put_text(lk_json_writer *w, const char *key, const char *text) {
-	before(w, key);
-	if (text) write_text(w->file, text);
-	else fputs("null", w->file);
+void lk_json_put_text(lk_json_writer *writer, const char *key, const char *text) {
+	before(writer, key);
+	if (text) write_text(writer->file, text);
+	else fputs("null", writer->file);
 }
 
-void lk_json_put_number(lk_json_writer *w, const char *key, double number) {
+void lk_json_put_number(lk_json_writer *writer, const char *key, double number) {
 	char digits[32];
-	before(w, key);
-	fputs(isfinite(number) ? lk_format_shortest(number, digits, sizeof digits) : "null", w->file);
+	before(writer, key);
+	fputs(isfinite(number) ? lk_format_shortest(number, digits, sizeof digits) : "null", writer->file);
 }
 
-void lk_json_put_integer(lk_json_writer *w, const char *key, long long number) {
-	before(w, key);
-	fprintf(w->file, "%lld", number);
+void lk_json_put_integer(lk_json_writer *writer, const char *key, long long number) {
+	before(writer, key);
+	fprintf(writer->file, "%lld", number);
 }
 
-void lk_json_put_bool(lk_json_writer *w, const char *key, bool value) {
-	before(w, key);
-	fputs(value ? "true" : "false", w->file);
+void lk_json_put_bool(lk_json_writer *writer, const char *key, bool value) {
+	before(writer, key);
+	fputs(value ? "true" : "false", writer->file);
 }
 
-void lk_json_put_null(lk_json_writer *w, const char *key) {
-	before(w, key);
-	fputs("null", w->file);
+void lk_json_put_null(lk_json_writer *writer, const char *key) {
+	before(writer, key);
+	fputs("null", writer->file);
 }
 
-void lk_json_put_document(lk_json_writer *w, const char *key, const char *document, size_t size) {
+void lk_json_put_document(lk_json_writer *writer, const char *key, const char *document, size_t size) {
 	bool quoted = false;
 	size_t from = 0;
-	before(w, key);
+	before(writer, key);
 	for (size_t i = 0; i < size; i++) {
 		if (document[i] == '\\' && quoted) i++;
 		else if (document[i] == '"') quoted = !quoted;
 		else if (!quoted && (document[i] == ' ' || document[i] == '\n')) {
-			fwrite(document + from, 1, i - from, w->file);
+			fwrite(document + from, 1, i - from, writer->file);
 			from = i + 1;
 		}
 	}
-	if (from < size) fwrite(document + from, 1, size - from, w->file);
+	if (from < size) fwrite(document + from, 1, size - from, writer->file);
 }
 
-lk_status lk_json_finish(lk_json_writer *w, lk_error *err) {
-	putc('\n', w->file);
-	bool whole = !w->wrong && w->depth == 0;
+lk_status lk_json_finish(lk_json_writer *writer, lk_error *err) {
+	putc('\n', writer->file);
+	bool whole = !writer->wrong && writer->depth == 0;
 	if (!whole) return lk_fail(err, LK_ERR_INTERNAL, NULL, "objects of the JSON output do not match");
 	errno = 0;
-	if (fflush(w->file) == 0 && !ferror(w->file)) return LK_OK;
+	if (fflush(writer->file) == 0 && !ferror(writer->file)) return LK_OK;
 	return lk_fail(err, LK_ERR_IO, NULL, "cannot write: %s", strerror(errno ? errno : EIO));
 }

@@ -6,47 +6,47 @@
 
 /* ---- reading ---- */
 
-bool lk_proto_varint(lk_proto *p, uint64_t *value) {
+bool lk_proto_varint(lk_proto *proto, uint64_t *value) {
 	*value = 0;
-	for (unsigned shift = 0; shift < 64 && p->at < p->end; shift += 7) {
-		unsigned char byte = *p->at++;
+	for (unsigned shift = 0; shift < 64 && proto->at < proto->end; shift += 7) {
+		unsigned char byte = *proto->at++;
 		*value |= (uint64_t)(byte & 0x7f) << shift;
 		if (byte < 0x80) return true;
 	}
-	p->broken = true; /* over ten bytes, or cut off */
-	p->at = p->end;
+	proto->broken = true; /* over ten bytes, or cut off */
+	proto->at = proto->end;
 	return false;
 }
 
-static bool fail(lk_proto *p) {
-	p->broken = true;
-	p->at = p->end;
+static bool fail(lk_proto *proto) {
+	proto->broken = true;
+	proto->at = proto->end;
 	return false;
 }
 
-static bool fixed(lk_proto *p, unsigned bytes, uint64_t *value) {
-	if (lk_proto_size(p) < bytes) return fail(p);
+static bool fixed(lk_proto *proto, unsigned bytes, uint64_t *value) {
+	if (lk_proto_size(proto) < bytes) return fail(proto);
 	*value = 0;
-	for (unsigned i = 0; i < bytes; i++) *value |= (uint64_t)*p->at++ << 8 * i;
+	for (unsigned i = 0; i < bytes; i++) *value |= (uint64_t)*proto->at++ << 8 * i;
 	return true;
 }
 
-bool lk_proto_next(lk_proto *p, lk_proto_field *field) {
+bool lk_proto_next(lk_proto *proto, lk_proto_field *field) {
 	uint64_t tag, length;
-	if (p->at == p->end || !lk_proto_varint(p, &tag)) return false;
+	if (proto->at == proto->end || !lk_proto_varint(proto, &tag)) return false;
 	*field = (lk_proto_field){.number = (uint32_t)(tag >> 3), .type = (lk_wire_type)(tag & 7)};
-	if (tag >> 32 || field->number == 0) return fail(p);
+	if (tag >> 32 || field->number == 0) return fail(proto);
 	switch (field->type) {
-	case LK_WIRE_VARINT: return lk_proto_varint(p, &field->value);
-	case LK_WIRE_FIXED64: return fixed(p, 8, &field->value);
-	case LK_WIRE_FIXED32: return fixed(p, 4, &field->value);
+	case LK_WIRE_VARINT: return lk_proto_varint(proto, &field->value);
+	case LK_WIRE_FIXED64: return fixed(proto, 8, &field->value);
+	case LK_WIRE_FIXED32: return fixed(proto, 4, &field->value);
 	case LK_WIRE_BYTES:
-		if (!lk_proto_varint(p, &length)) return false;
-		if (length > lk_proto_size(p)) return fail(p);
-		field->bytes = lk_proto_open(p->at, (size_t)length);
-		p->at += length;
+		if (!lk_proto_varint(proto, &length)) return false;
+		if (length > lk_proto_size(proto)) return fail(proto);
+		field->bytes = lk_proto_open(proto->at, (size_t)length);
+		proto->at += length;
 		return true;
-	default: return fail(p);
+	default: return fail(proto);
 	}
 }
 
@@ -67,10 +67,10 @@ double lk_proto_float(uint64_t bits) {
 
 enum { VARINT = LK_PROTO_VARINT };
 
-static unsigned char *room(lk_proto_out *o, size_t size) {
-	if (lk_reserve(&o->bytes, size)) return o->bytes.at + o->bytes.count;
-	o->lost = true;
-	o->bytes.count = 0;
+static unsigned char *room(lk_proto_out *out, size_t size) {
+	if (lk_reserve(&out->bytes, size)) return out->bytes.at + out->bytes.count;
+	out->lost = true;
+	out->bytes.count = 0;
 	return NULL;
 }
 
@@ -81,53 +81,53 @@ size_t lk_proto_encode(unsigned char *at, uint64_t value) {
 	return used;
 }
 
-void lk_proto_put_varint(lk_proto_out *o, uint64_t value) {
-	unsigned char *at = room(o, VARINT);
-	if (at) o->bytes.count += lk_proto_encode(at, value);
+void lk_proto_put_varint(lk_proto_out *out, uint64_t value) {
+	unsigned char *at = room(out, VARINT);
+	if (at) out->bytes.count += lk_proto_encode(at, value);
 }
 
-void lk_proto_put_integer(lk_proto_out *o, unsigned field, uint64_t value) {
-	unsigned char *at = room(o, 2 * VARINT);
+void lk_proto_put_integer(lk_proto_out *out, unsigned field, uint64_t value) {
+	unsigned char *at = room(out, 2 * VARINT);
 	if (!at) return;
 	size_t used = lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_VARINT);
-	o->bytes.count += used + lk_proto_encode(at + used, value);
+	out->bytes.count += used + lk_proto_encode(at + used, value);
 }
 
-void lk_proto_put_fixed64(lk_proto_out *o, unsigned field, uint64_t bits) {
-	unsigned char *at = room(o, VARINT + 8);
+void lk_proto_put_fixed64(lk_proto_out *out, unsigned field, uint64_t bits) {
+	unsigned char *at = room(out, VARINT + 8);
 	if (!at) return;
 	size_t used = lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_FIXED64);
 	for (int i = 0; i < 8; i++) at[used++] = (unsigned char)(bits >> 8 * i);
-	o->bytes.count += used;
+	out->bytes.count += used;
 }
 
-void lk_proto_put_double(lk_proto_out *o, unsigned field, double value) {
+void lk_proto_put_double(lk_proto_out *out, unsigned field, double value) {
 	uint64_t bits;
 	memcpy(&bits, &value, sizeof bits);
-	lk_proto_put_fixed64(o, field, bits);
+	lk_proto_put_fixed64(out, field, bits);
 }
 
 /* The length takes one byte until the message is ended and turns out to be longer. */
-size_t lk_proto_begin(lk_proto_out *o, unsigned field) {
-	unsigned char *at = room(o, 2 * VARINT);
+size_t lk_proto_begin(lk_proto_out *out, unsigned field) {
+	unsigned char *at = room(out, 2 * VARINT);
 	if (!at) return 0;
-	o->bytes.count += (field ? lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_BYTES) : 0) + 1;
-	return o->bytes.count;
+	out->bytes.count += (field ? lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_BYTES) : 0) + 1;
+	return out->bytes.count;
 }
 
-void lk_proto_end(lk_proto_out *o, size_t begun) {
-	if (!room(o, VARINT) || o->bytes.count < begun || !begun) return;
-	size_t length = o->bytes.count - begun;
-	unsigned char encoded[VARINT], *body = o->bytes.at + begun;
+void lk_proto_end(lk_proto_out *out, size_t begun) {
+	if (!room(out, VARINT) || out->bytes.count < begun || !begun) return;
+	size_t length = out->bytes.count - begun;
+	unsigned char encoded[VARINT], *body = out->bytes.at + begun;
 	size_t used = lk_proto_encode(encoded, length);
 	if (used > 1) memmove(body + used - 1, body, length);
 	memcpy(body - 1, encoded, used);
-	o->bytes.count += used - 1;
+	out->bytes.count += used - 1;
 }
 
-void lk_proto_put_text(lk_proto_out *o, unsigned field, const char *text) {
-	size_t left = strlen(text), begun = lk_proto_begin(o, field), taken;
-	unsigned char *at = left <= SIZE_MAX / 3 ? room(o, left * 3) : room(o, left);
+void lk_proto_put_text(lk_proto_out *out, unsigned field, const char *text) {
+	size_t left = strlen(text), begun = lk_proto_begin(out, field), taken;
+	unsigned char *at = left <= SIZE_MAX / 3 ? room(out, left * 3) : room(out, left);
 	if (!at) return;
 	for (; left; text += taken, left -= taken) {
 		taken = lk_utf8_length(text, left);
@@ -135,6 +135,6 @@ void lk_proto_put_text(lk_proto_out *o, unsigned field, const char *text) {
 		at += taken ? taken : 3;
 		if (!taken) taken = 1;
 	}
-	o->bytes.count = (size_t)(at - o->bytes.at);
-	lk_proto_end(o, begun);
+	out->bytes.count = (size_t)(at - out->bytes.at);
+	lk_proto_end(out, begun);
 }

@@ -40,11 +40,11 @@ static bool reserve(int fd, uint64_t from, uint64_t size) {
 }
 
 /* The file of this recorder and no other that came to its name. */
-static bool grow(const lk_recorder *r, uint64_t from, uint64_t size) {
+static bool grow(const lk_recorder *recorder, uint64_t from, uint64_t size) {
 	struct stat info;
-	int fd = raw_open(r->path, O_RDWR), code = errno;
+	int fd = raw_open(recorder->path, O_RDWR), code = errno;
 	if (fd < 0) return errno = code, false;
-	bool good = fstat(fd, &info) == 0 && (uint64_t)info.st_dev == r->device && (uint64_t)info.st_ino == r->inode &&
+	bool good = fstat(fd, &info) == 0 && (uint64_t)info.st_dev == recorder->device && (uint64_t)info.st_ino == recorder->inode &&
 	            reserve(fd, from, size);
 	raw_close(fd);
 	return good;
@@ -58,94 +58,94 @@ static uint64_t within_limits(uint64_t bytes) {
 	return bytes;
 }
 
-static void fill_head(lk_recording_head *h, uint64_t limit, const char *host) {
+static void fill_head(lk_recording_head *head, uint64_t limit, const char *host) {
 	struct timespec now;
-	h->version = LK_RECORDING_VERSION;
-	h->header_bytes = LK_HEADER_BYTES, h->block_bytes = LK_BLOCK_BYTES, h->record_bytes = LK_RECORD_BYTES;
-	h->pid = (uint32_t)getpid(), h->parent = (uint32_t)getppid();
+	head->version = LK_RECORDING_VERSION;
+	head->header_bytes = LK_HEADER_BYTES, head->block_bytes = LK_BLOCK_BYTES, head->record_bytes = LK_RECORD_BYTES;
+	head->pid = (uint32_t)getpid(), head->parent = (uint32_t)getppid();
 	clock_gettime(CLOCK_REALTIME, &now);
-	h->monotonic_ns = lk_monotonic_ns();
-	h->realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-	h->limit_bytes = limit;
-	h->rank = -1;
-	snprintf(h->host, sizeof h->host, "%s", host);
-	snprintf(h->program, sizeof h->program, "%s", program_invocation_short_name);
-	memcpy(h->magic, LK_RECORDING_MAGIC, sizeof h->magic);
+	head->monotonic_ns = lk_monotonic_ns();
+	head->realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	head->limit_bytes = limit;
+	head->rank = -1;
+	snprintf(head->host, sizeof head->host, "%s", host);
+	snprintf(head->program, sizeof head->program, "%s", program_invocation_short_name);
+	memcpy(head->magic, LK_RECORDING_MAGIC, sizeof head->magic);
 }
 
 /* "FOLDER/NAME" of "FOLDER/.NAME" */
-static void shown_name(const lk_recorder *r, char out[PATH_MAX]) {
-	const char *slash = strrchr(r->path, '/');
-	snprintf(out, PATH_MAX, "%.*s/%s", (int)(slash - r->path), r->path, slash + 2);
+static void shown_name(const lk_recorder *recorder, char out[PATH_MAX]) {
+	const char *slash = strrchr(recorder->path, '/');
+	snprintf(out, PATH_MAX, "%.*s/%s", (int)(slash - recorder->path), recorder->path, slash + 2);
 }
 
 /* Under a hidden name, which readers leave alone, until it is a recording: whoever is killed meanwhile leaves none. */
-static int create(lk_recorder *r, const char *folder, const char *host, uint32_t root) {
+static int create(lk_recorder *recorder, const char *folder, const char *host, uint32_t root) {
 	char forked[32] = "", shown[PATH_MAX];
 	if (root) snprintf(forked, sizeof forked, LK_RECORDING_FORKED "%u", root);
 	for (int i = 0; i < TRIES; i++) {
-		int length = snprintf(r->path, sizeof r->path, "%s/.%.63s-%d-%d%s" LK_RECORDING_ENDING, folder, host, (int)getpid(),
+		int length = snprintf(recorder->path, sizeof recorder->path, "%s/.%.63s-%d-%d%s" LK_RECORDING_ENDING, folder, host, (int)getpid(),
 		                      i, forked);
-		if (length >= (int)sizeof r->path) return errno = ENAMETOOLONG, -1;
-		shown_name(r, shown);
+		if (length >= (int)sizeof recorder->path) return errno = ENAMETOOLONG, -1;
+		shown_name(recorder, shown);
 		if (syscall(SYS_faccessat, AT_FDCWD, shown, F_OK) == 0) continue; /* what this process was before exec */
-		int fd = raw_open(r->path, O_RDWR | O_CREAT | O_EXCL);
+		int fd = raw_open(recorder->path, O_RDWR | O_CREAT | O_EXCL);
 		if (fd >= 0 || errno != EEXIST) return fd;
 	}
 	return -1;
 }
 
 /* Gives it its name, which no other file may have. */
-static int show(lk_recorder *r) {
+static int show(lk_recorder *recorder) {
 	char shown[PATH_MAX];
-	shown_name(r, shown);
-	long done = syscall(SYS_linkat, AT_FDCWD, r->path, AT_FDCWD, shown, 0);
+	shown_name(recorder, shown);
+	long done = syscall(SYS_linkat, AT_FDCWD, recorder->path, AT_FDCWD, shown, 0);
 	if (done != 0 && errno != EEXIST) /* of a file system without links */
-		return syscall(SYS_renameat2, AT_FDCWD, r->path, AT_FDCWD, shown, 0) == 0 ? (strcpy(r->path, shown), 0) : errno;
+		return syscall(SYS_renameat2, AT_FDCWD, recorder->path, AT_FDCWD, shown, 0) == 0 ? (strcpy(recorder->path, shown), 0) : errno;
 	if (done != 0) return errno;
-	syscall(SYS_unlinkat, AT_FDCWD, r->path, 0);
-	strcpy(r->path, shown);
+	syscall(SYS_unlinkat, AT_FDCWD, recorder->path, 0);
+	strcpy(recorder->path, shown);
 	return 0;
 }
 
-static int map_file(lk_recorder *r, int fd, const char *host) {
+static int map_file(lk_recorder *recorder, int fd, const char *host) {
 	struct stat info;
 	if (fstat(fd, &info) != 0 || !reserve(fd, 0, LK_HEADER_BYTES)) return errno ? errno : EIO;
-	r->device = (uint64_t)info.st_dev, r->inode = (uint64_t)info.st_ino;
-	r->map = mmap(NULL, r->limit, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (r->map == MAP_FAILED) return errno;
-	r->head = (lk_recording_head *)(void *)r->map;
-	fill_head(r->head, r->limit, host);
+	recorder->device = (uint64_t)info.st_dev, recorder->inode = (uint64_t)info.st_ino;
+	recorder->map = mmap(NULL, recorder->limit, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (recorder->map == MAP_FAILED) return errno;
+	recorder->head = (lk_recording_head *)(void *)recorder->map;
+	fill_head(recorder->head, recorder->limit, host);
 	return 0;
 }
 
-int lk_recorder_open(lk_recorder *r, const char *folder, uint64_t limit_bytes, uint32_t root) {
+int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_bytes, uint32_t root) {
 	char host[64] = "host";
-	memset(r, 0, sizeof *r);
+	memset(recorder, 0, sizeof *recorder);
 	gethostname(host, sizeof host - 1);
 	for (char *at = host; *at; at++)
 		if (*at == '/') *at = '_';
 	uint64_t limit = within_limits(limit_bytes);
 	if (limit < LK_HEADER_BYTES + LK_BLOCK_BYTES) return EFBIG;
-	r->limit = limit - (limit - LK_HEADER_BYTES) % LK_BLOCK_BYTES;
-	int fd = create(r, folder, host, root);
+	recorder->limit = limit - (limit - LK_HEADER_BYTES) % LK_BLOCK_BYTES;
+	int fd = create(recorder, folder, host, root);
 	if (fd < 0) return errno;
-	int code = map_file(r, fd, host);
+	int code = map_file(recorder, fd, host);
 	raw_close(fd);
-	if (!code) r->head->root = root, code = show(r);
-	if (code) r->head = NULL;
+	if (!code) recorder->head->root = root, code = show(recorder);
+	if (code) recorder->head = NULL;
 	return code;
 }
 
-void lk_recorder_close(lk_recorder *r) {
-	if (r->head) munmap(r->map, r->limit);
-	r->head = NULL;
+void lk_recorder_close(lk_recorder *recorder) {
+	if (recorder->head) munmap(recorder->map, recorder->limit);
+	recorder->head = NULL;
 }
 
 /* ---- records ---- */
 
-static lk_record_block *block_at(const lk_recorder *r, uint32_t number) {
-	return (lk_record_block *)(void *)(r->map + LK_HEADER_BYTES + (uint64_t)number * LK_BLOCK_BYTES);
+static lk_record_block *block_at(const lk_recorder *recorder, uint32_t number) {
+	return (lk_record_block *)(void *)(recorder->map + LK_HEADER_BYTES + (uint64_t)number * LK_BLOCK_BYTES);
 }
 
 /* The first place that is free. */
@@ -155,29 +155,29 @@ static uint32_t used(const lk_record_block *block) {
 	return at;
 }
 
-static bool take_spare(lk_recorder *r, lk_record_place *place) {
+static bool take_spare(lk_recorder *recorder, lk_record_place *place) {
 	for (int i = 0; i < LK_SPARE_BLOCKS; i++) {
-		if (__atomic_load_n(&r->spare[i], __ATOMIC_RELAXED) == 0) continue;
-		uint32_t number = __atomic_exchange_n(&r->spare[i], 0, __ATOMIC_ACQ_REL);
+		if (__atomic_load_n(&recorder->spare[i], __ATOMIC_RELAXED) == 0) continue;
+		uint32_t number = __atomic_exchange_n(&recorder->spare[i], 0, __ATOMIC_ACQ_REL);
 		if (number == 0) continue;
-		place->block = block_at(r, number - 1);
+		place->block = block_at(recorder, number - 1);
 		place->at = used(place->block);
 		return place->at < LK_BLOCK_RECORDS;
 	}
 	return false;
 }
 
-static bool new_block(lk_recorder *r, lk_record_place *place) {
-	uint64_t most = (r->limit - LK_HEADER_BYTES) / LK_BLOCK_BYTES;
-	if (__atomic_load_n(&r->head->blocks, __ATOMIC_RELAXED) >= most) return false;
-	if (__atomic_load_n(&r->failures, __ATOMIC_RELAXED) >= FAILURES) return false;
-	uint32_t number = __atomic_fetch_add(&r->head->blocks, 1, __ATOMIC_RELAXED);
+static bool new_block(lk_recorder *recorder, lk_record_place *place) {
+	uint64_t most = (recorder->limit - LK_HEADER_BYTES) / LK_BLOCK_BYTES;
+	if (__atomic_load_n(&recorder->head->blocks, __ATOMIC_RELAXED) >= most) return false;
+	if (__atomic_load_n(&recorder->failures, __ATOMIC_RELAXED) >= FAILURES) return false;
+	uint32_t number = __atomic_fetch_add(&recorder->head->blocks, 1, __ATOMIC_RELAXED);
 	if (number >= most) return false;
 	int code = errno;
-	bool good = grow(r, LK_HEADER_BYTES + (uint64_t)number * LK_BLOCK_BYTES, LK_BLOCK_BYTES);
+	bool good = grow(recorder, LK_HEADER_BYTES + (uint64_t)number * LK_BLOCK_BYTES, LK_BLOCK_BYTES);
 	errno = code;
-	if (!good) return __atomic_fetch_add(&r->failures, 1, __ATOMIC_RELAXED), false;
-	place->block = block_at(r, number);
+	if (!good) return __atomic_fetch_add(&recorder->failures, 1, __ATOMIC_RELAXED), false;
+	place->block = block_at(recorder, number);
 	place->block->number = number;
 	place->at = 0;
 	__atomic_store_n(&place->block->magic, LK_BLOCK_MAGIC, __ATOMIC_RELEASE);
@@ -185,33 +185,33 @@ static bool new_block(lk_recorder *r, lk_record_place *place) {
 }
 
 /* Room for so many records in a row. */
-static bool make_room(lk_recorder *r, lk_record_place *place, uint32_t count) {
+static bool make_room(lk_recorder *recorder, lk_record_place *place, uint32_t count) {
 	if (place->block && place->at + count <= LK_BLOCK_RECORDS) return true;
 	if (place->block) place->at = LK_BLOCK_RECORDS;
-	if (take_spare(r, place) && place->at + count <= LK_BLOCK_RECORDS) return true;
-	if (new_block(r, place)) return true;
-	__atomic_fetch_add(&r->head->dropped, 1, __ATOMIC_RELAXED);
+	if (take_spare(recorder, place) && place->at + count <= LK_BLOCK_RECORDS) return true;
+	if (new_block(recorder, place)) return true;
+	__atomic_fetch_add(&recorder->head->dropped, 1, __ATOMIC_RELAXED);
 	return false;
 }
 
-lk_record_entry *lk_recorder_next(lk_recorder *r, lk_record_place *place) {
-	if (!make_room(r, place, 1)) return NULL;
+lk_record_entry *lk_recorder_next(lk_recorder *recorder, lk_record_place *place) {
+	if (!make_room(recorder, place, 1)) return NULL;
 	lk_record_entry *record = &place->block->record[place->at];
 	record->thread = place->thread;
 	return record;
 }
 
-void lk_recorder_publish(lk_recorder *r, lk_record_place *place, lk_record_entry *record, lk_record_kind kind) {
-	(void)r;
+void lk_recorder_publish(lk_recorder *recorder, lk_record_place *place, lk_record_entry *record, lk_record_kind kind) {
+	(void)recorder;
 	__atomic_store_n(&record->kind, (uint16_t)kind, __ATOMIC_RELEASE);
 	place->at++;
 }
 
-void lk_recorder_text(lk_recorder *r, lk_record_place *place, const lk_record_entry *record, lk_record_kind kind,
+void lk_recorder_text(lk_recorder *recorder, lk_record_place *place, const lk_record_entry *record, lk_record_kind kind,
                       const char *text, size_t length) {
 	if (length > LK_TEXT_MOST) length = LK_TEXT_MOST;
 	uint32_t pieces = (uint32_t)((length + LK_TEXT_PIECE - 1) / LK_TEXT_PIECE);
-	if (!make_room(r, place, 1 + pieces)) return;
+	if (!make_room(recorder, place, 1 + pieces)) return;
 	lk_record_entry *head = &place->block->record[place->at];
 	for (uint32_t i = 0; i < pieces; i++) {
 		lk_record_text *piece = (lk_record_text *)(void *)(head + 1 + i);
@@ -221,16 +221,16 @@ void lk_recorder_text(lk_recorder *r, lk_record_place *place, const lk_record_en
 	}
 	memcpy((char *)head + sizeof head->kind, (const char *)record + sizeof head->kind, sizeof *head - sizeof head->kind);
 	head->thread = place->thread;
-	lk_recorder_publish(r, place, head, kind);
+	lk_recorder_publish(recorder, place, head, kind);
 	place->at += pieces;
 }
 
-void lk_recorder_leave(lk_recorder *r, lk_record_place *place) {
-	if (r->head && place->block && place->at < LK_BLOCK_RECORDS) {
+void lk_recorder_leave(lk_recorder *recorder, lk_record_place *place) {
+	if (recorder->head && place->block && place->at < LK_BLOCK_RECORDS) {
 		uint32_t number = place->block->number + 1;
 		for (int i = 0; i < LK_SPARE_BLOCKS; i++) {
 			uint32_t empty = 0;
-			if (__atomic_compare_exchange_n(&r->spare[i], &empty, number, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) break;
+			if (__atomic_compare_exchange_n(&recorder->spare[i], &empty, number, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) break;
 		}
 	}
 	place->block = NULL;

@@ -35,249 +35,249 @@ struct lk_stream {
 	lk_error cause;
 };
 
-static lk_status io_error(lk_stream *s, const char *did, lk_error *err) {
+static lk_status io_error(lk_stream *stream, const char *did, lk_error *err) {
 	int code = errno;
-	lk_fail(err, LK_ERR_IO, s->name, "cannot %s: %s", did, strerror(code));
+	lk_fail(err, LK_ERR_IO, stream->name, "cannot %s: %s", did, strerror(code));
 	if (code == ENOENT) lk_hint(err, "check the path");
 	if (code == EISDIR) lk_hint(err, "name a file in it");
 	return LK_ERR_IO;
 }
 
 /* Reads from the file until `size` bytes are there or it ends. */
-static lk_status read_file(lk_stream *s, unsigned char *to, size_t size, size_t *got, lk_error *err) {
+static lk_status read_file(lk_stream *stream, unsigned char *to, size_t size, size_t *got, lk_error *err) {
 	*got = 0;
-	while (*got < size && !s->source_ended) {
+	while (*got < size && !stream->source_ended) {
 		size_t wish = size - *got;
-		ssize_t n = read(s->fd, to + *got, wish < (1u << 30) ? wish : 1u << 30);
+		ssize_t n = read(stream->fd, to + *got, wish < (1u << 30) ? wish : 1u << 30);
 		if (n < 0 && errno == EINTR) continue;
-		if (n < 0) return io_error(s, "read", err);
-		s->source_ended = n == 0;
+		if (n < 0) return io_error(stream, "read", err);
+		stream->source_ended = n == 0;
 		*got += (size_t)n;
 	}
 	return LK_OK;
 }
 
 /* Fills the input buffer if it is empty. Afterwards at == end means the end of the source. */
-static lk_status refill(lk_stream *s, lk_error *err) {
-	if (s->at < s->end || s->source_ended) return LK_OK;
+static lk_status refill(lk_stream *stream, lk_error *err) {
+	if (stream->at < stream->end || stream->source_ended) return LK_OK;
 	size_t got;
-	LK_TRY(read_file(s, s->buffer, BUFFER, &got, err));
-	s->at = s->buffer;
-	s->end = s->buffer + got;
+	LK_TRY(read_file(stream, stream->buffer, BUFFER, &got, err));
+	stream->at = stream->buffer;
+	stream->end = stream->buffer + got;
 	return LK_OK;
 }
 
-static lk_status damaged(lk_stream *s, const char *what, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, s->name, "%s data %s", s->coding == GZIP ? "gzip" : "zstd", what);
+static lk_status damaged(lk_stream *stream, const char *what, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, stream->name, "%s data %s", stream->coding == GZIP ? "gzip" : "zstd", what);
 	return lk_hint(err, "was it cut off while it was copied? fetch it again");
 }
 
 /* Whether another gzip member begins; zero bytes behind the last one are padding (tar and tapes write it). */
-static lk_status next_member(lk_stream *s, bool *more, lk_error *err) {
+static lk_status next_member(lk_stream *stream, bool *more, lk_error *err) {
 	*more = false;
 	for (;;) {
-		LK_TRY(refill(s, err));
-		if (s->at == s->end) return LK_OK;
-		if (*s->at != 0) break;
-		s->padding = true;
-		s->at++;
+		LK_TRY(refill(stream, err));
+		if (stream->at == stream->end) return LK_OK;
+		if (*stream->at != 0) break;
+		stream->padding = true;
+		stream->at++;
 	}
-	if (s->padding || *s->at != 0x1f) return damaged(s, "is followed by other bytes", err);
-	lk_inflate_next(s->gzip);
-	s->open_frame = *more = true;
+	if (stream->padding || *stream->at != 0x1f) return damaged(stream, "is followed by other bytes", err);
+	lk_inflate_next(stream->gzip);
+	stream->open_frame = *more = true;
 	return LK_OK;
 }
 
-static lk_status read_gzip(lk_stream *s, unsigned char *to, size_t size, size_t *got, lk_error *err) {
+static lk_status read_gzip(lk_stream *stream, unsigned char *to, size_t size, size_t *got, lk_error *err) {
 	*got = 0;
 	while (*got < size) {
-		if (!s->open_frame) {
+		if (!stream->open_frame) {
 			bool more;
-			LK_TRY(next_member(s, &more, err));
+			LK_TRY(next_member(stream, &more, err));
 			if (!more) return LK_OK;
 		}
-		LK_TRY(refill(s, err));
-		if (s->at == s->end) return damaged(s, "ends early", err);
+		LK_TRY(refill(stream, err));
+		if (stream->at == stream->end) return damaged(stream, "ends early", err);
 		unsigned char *next = to + *got;
-		lk_inflate_state state = lk_inflate_some(s->gzip, &s->at, s->end, &next, to + size);
+		lk_inflate_state state = lk_inflate_some(stream->gzip, &stream->at, stream->end, &next, to + size);
 		*got = (size_t)(next - to);
-		if (state == LK_INFLATE_END) s->open_frame = false;
+		if (state == LK_INFLATE_END) stream->open_frame = false;
 		else if (state == LK_INFLATE_MEMORY) return lk_oom(err);
-		else if (state == LK_INFLATE_DAMAGED) return damaged(s, "is damaged", err);
+		else if (state == LK_INFLATE_DAMAGED) return damaged(stream, "is damaged", err);
 	}
 	return LK_OK;
 }
 
-static lk_status read_zstd(lk_stream *s, unsigned char *to, size_t size, size_t *got, lk_error *err) {
+static lk_status read_zstd(lk_stream *stream, unsigned char *to, size_t size, size_t *got, lk_error *err) {
 	ZSTD_outBuffer out = {to, size, 0};
 	for (bool stalled = false; out.pos < size;) {
-		LK_TRY(refill(s, err));
-		if (s->at == s->end && (stalled || !s->open_frame)) break;
-		ZSTD_inBuffer in = {s->at, (size_t)(s->end - s->at), 0};
-		size_t before = out.pos, result = ZSTD_decompressStream(s->zstd, &out, &in);
+		LK_TRY(refill(stream, err));
+		if (stream->at == stream->end && (stalled || !stream->open_frame)) break;
+		ZSTD_inBuffer in = {stream->at, (size_t)(stream->end - stream->at), 0};
+		size_t before = out.pos, result = ZSTD_decompressStream(stream->zstd, &out, &in);
 		*got = out.pos;
-		if (ZSTD_isError(result)) return damaged(s, ZSTD_getErrorName(result), err);
-		s->at += in.pos;
-		s->open_frame = result != 0;
+		if (ZSTD_isError(result)) return damaged(stream, ZSTD_getErrorName(result), err);
+		stream->at += in.pos;
+		stream->open_frame = result != 0;
 		stalled = in.pos == 0 && out.pos == before;
-		if (stalled && s->at < s->end) return damaged(s, "is damaged", err);
+		if (stalled && stream->at < stream->end) return damaged(stream, "is damaged", err);
 	}
-	return *got < size && s->open_frame ? damaged(s, "ends early", err) : LK_OK;
+	return *got < size && stream->open_frame ? damaged(stream, "ends early", err) : LK_OK;
 }
 
-static lk_status read_plain(lk_stream *s, unsigned char *to, size_t size, size_t *got, lk_error *err) {
-	size_t there = (size_t)(s->end - s->at), first = there < size ? there : size;
-	if (first) memcpy(to, s->at, first);
-	s->at += first;
+static lk_status read_plain(lk_stream *stream, unsigned char *to, size_t size, size_t *got, lk_error *err) {
+	size_t there = (size_t)(stream->end - stream->at), first = there < size ? there : size;
+	if (first) memcpy(to, stream->at, first);
+	stream->at += first;
 	*got = 0;
-	lk_status status = first < size ? read_file(s, to + first, size - first, got, err) : LK_OK;
+	lk_status status = first < size ? read_file(stream, to + first, size - first, got, err) : LK_OK;
 	*got += first;
 	return status;
 }
 
-static lk_status decode(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err) {
+static lk_status decode(lk_stream *stream, void *buffer, size_t size, size_t *got, lk_error *err) {
 	*got = 0;
-	if (s->coding == GZIP) return read_gzip(s, buffer, size, got, err);
-	if (s->coding == ZSTD) return read_zstd(s, buffer, size, got, err);
-	return read_plain(s, buffer, size, got, err);
+	if (stream->coding == GZIP) return read_gzip(stream, buffer, size, got, err);
+	if (stream->coding == ZSTD) return read_zstd(stream, buffer, size, got, err);
+	return read_plain(stream, buffer, size, got, err);
 }
 
-static lk_status go_on(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err) {
+static lk_status go_on(lk_stream *stream, void *buffer, size_t size, size_t *got, lk_error *err) {
 	*got = 0;
-	if (s->failed == LK_OK) return decode(s, buffer, size, got, err);
-	if (err) *err = s->cause;
-	return s->failed;
+	if (stream->failed == LK_OK) return decode(stream, buffer, size, got, err);
+	if (err) *err = stream->cause;
+	return stream->failed;
 }
 
-lk_status lk_stream_read(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err) {
+lk_status lk_stream_read(lk_stream *stream, void *buffer, size_t size, size_t *got, lk_error *err) {
 	*got = 0;
 	LK_TRY(lk_stop_check(err));
-	size_t there = s->ahead_end - s->ahead_at, first = there < size ? there : size;
-	if (!there) return go_on(s, buffer, size, got, err);
-	memcpy(buffer, s->ahead + s->ahead_at, first);
-	s->ahead_at += first;
+	size_t there = stream->ahead_end - stream->ahead_at, first = there < size ? there : size;
+	if (!there) return go_on(stream, buffer, size, got, err);
+	memcpy(buffer, stream->ahead + stream->ahead_at, first);
+	stream->ahead_at += first;
 	*got = 0;
-	lk_status status = first < size ? go_on(s, (char *)buffer + first, size - first, got, err) : LK_OK;
+	lk_status status = first < size ? go_on(stream, (char *)buffer + first, size - first, got, err) : LK_OK;
 	*got += first;
 	return status;
 }
 
-lk_status lk_stream_peek(lk_stream *s, size_t most, const char **bytes, size_t *got, lk_error *err) {
-	size_t there = s->ahead_end - s->ahead_at;
-	if (there < most && s->failed == LK_OK) {
+lk_status lk_stream_peek(lk_stream *stream, size_t most, const char **bytes, size_t *got, lk_error *err) {
+	size_t there = stream->ahead_end - stream->ahead_at;
+	if (there < most && stream->failed == LK_OK) {
 		char *ahead = malloc(most);
 		if (!ahead) return lk_oom(err);
-		if (there) memcpy(ahead, s->ahead + s->ahead_at, there);
-		free(s->ahead);
-		s->failed = decode(s, ahead + there, most - there, got, &s->cause);
-		s->ahead = ahead, s->ahead_at = 0, s->ahead_end = there + *got;
+		if (there) memcpy(ahead, stream->ahead + stream->ahead_at, there);
+		free(stream->ahead);
+		stream->failed = decode(stream, ahead + there, most - there, got, &stream->cause);
+		stream->ahead = ahead, stream->ahead_at = 0, stream->ahead_end = there + *got;
 	}
-	*bytes = s->ahead ? s->ahead + s->ahead_at : "";
-	*got = s->ahead_end - s->ahead_at < most ? s->ahead_end - s->ahead_at : most;
+	*bytes = stream->ahead ? stream->ahead + stream->ahead_at : "";
+	*got = stream->ahead_end - stream->ahead_at < most ? stream->ahead_end - stream->ahead_at : most;
 	return LK_OK;
 }
 
-bool lk_stream_plain(const lk_stream *s) { return s->coding == PLAIN; }
+bool lk_stream_plain(const lk_stream *stream) { return stream->coding == PLAIN; }
 
 /* Chooses the decoder by the first bytes of the source. */
-static lk_status detect(lk_stream *s, lk_error *err) {
-	LK_TRY(refill(s, err));
-	size_t n = (size_t)(s->end - s->at);
+static lk_status detect(lk_stream *stream, lk_error *err) {
+	LK_TRY(refill(stream, err));
+	size_t n = (size_t)(stream->end - stream->at);
 	/* 1f 8b 08: gzip with deflate. 28 b5 2f fd: a zstd frame; 5x 2a 4d 18: a frame that zstd skips. */
-	bool gzip = n >= 3 && memcmp(s->at, "\x1f\x8b\x08", 3) == 0;
-	bool skippable = n >= 4 && (s->at[0] & 0xf0) == 0x50 && memcmp(s->at + 1, "\x2a\x4d\x18", 3) == 0;
-	bool zstd = n >= 4 && (memcmp(s->at, "\x28\xb5\x2f\xfd", 4) == 0 || skippable);
+	bool gzip = n >= 3 && memcmp(stream->at, "\x1f\x8b\x08", 3) == 0;
+	bool skippable = n >= 4 && (stream->at[0] & 0xf0) == 0x50 && memcmp(stream->at + 1, "\x2a\x4d\x18", 3) == 0;
+	bool zstd = n >= 4 && (memcmp(stream->at, "\x28\xb5\x2f\xfd", 4) == 0 || skippable);
 	if (gzip) {
-		s->gzip = lk_inflate_new();
-		if (!s->gzip) return lk_oom(err);
-		s->coding = GZIP;
-		s->open_frame = true;
+		stream->gzip = lk_inflate_new();
+		if (!stream->gzip) return lk_oom(err);
+		stream->coding = GZIP;
+		stream->open_frame = true;
 	} else if (zstd) {
-		s->zstd = ZSTD_createDStream();
-		if (!s->zstd) return lk_oom(err);
-		s->coding = ZSTD;
+		stream->zstd = ZSTD_createDStream();
+		if (!stream->zstd) return lk_oom(err);
+		stream->coding = ZSTD;
 	}
 	return LK_OK;
 }
 
 static lk_status new_stream(const char *name, lk_stream **out, lk_error *err) {
-	lk_stream *s = calloc(1, sizeof *s);
+	lk_stream *stream = calloc(1, sizeof *stream);
 	*out = NULL;
-	if (!s) return lk_oom(err);
-	s->fd = -1;
-	s->name = strdup(name);
-	if (!s->name) {
-		lk_stream_close(s);
+	if (!stream) return lk_oom(err);
+	stream->fd = -1;
+	stream->name = strdup(name);
+	if (!stream->name) {
+		lk_stream_close(stream);
 		return lk_oom(err);
 	}
-	*out = s;
+	*out = stream;
 	return LK_OK;
 }
 
 /* Starts the decoder, or closes the stream if that fails. */
-static lk_status started(lk_stream *s, lk_stream **out, lk_error *err) {
-	lk_status status = detect(s, err);
+static lk_status started(lk_stream *stream, lk_stream **out, lk_error *err) {
+	lk_status status = detect(stream, err);
 	if (status != LK_OK) {
-		lk_stream_close(s);
-		s = NULL;
+		lk_stream_close(stream);
+		stream = NULL;
 	}
-	*out = s;
+	*out = stream;
 	return status;
 }
 
 /* /dev/zero and the like never end. A terminal does, and /dev/null at once. */
-static lk_status refuse_device(lk_stream *s, lk_error *err) {
+static lk_status refuse_device(lk_stream *stream, lk_error *err) {
 	struct stat info, null;
-	if (fstat(s->fd, &info) != 0 || !S_ISCHR(info.st_mode) || isatty(s->fd)) return LK_OK;
+	if (fstat(stream->fd, &info) != 0 || !S_ISCHR(info.st_mode) || isatty(stream->fd)) return LK_OK;
 	if (stat("/dev/null", &null) == 0 && info.st_rdev == null.st_rdev) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, s->name, "is a device, which may never end");
+	lk_fail(err, LK_ERR_INPUT, stream->name, "is a device, which may never end");
 	return lk_hint(err, "name a file or a pipe");
 }
 
 lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err) {
-	lk_stream *s;
+	lk_stream *stream;
 	bool standard = strcmp(path, "-") == 0;
 	*out = NULL;
-	LK_TRY(new_stream(standard ? "standard input" : path, &s, err));
-	s->buffer = malloc(BUFFER);
-	lk_status status = s->buffer ? LK_OK : lk_oom(err);
+	LK_TRY(new_stream(standard ? "standard input" : path, &stream, err));
+	stream->buffer = malloc(BUFFER);
+	lk_status status = stream->buffer ? LK_OK : lk_oom(err);
 	if (status == LK_OK) {
-		s->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-		status = s->fd < 0 ? io_error(s, "open", err) : refuse_device(s, err);
+		stream->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+		status = stream->fd < 0 ? io_error(stream, "open", err) : refuse_device(stream, err);
 	}
 	if (status != LK_OK) {
-		lk_stream_close(s);
+		lk_stream_close(stream);
 		return status;
 	}
-	return started(s, out, err);
+	return started(stream, out, err);
 }
 
 lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_stream **out, lk_error *err) {
-	lk_stream *s;
-	LK_TRY(new_stream(name, &s, err));
-	s->at = size ? bytes : (const void *)"";
-	s->end = s->at + size;
-	s->source_ended = true;
-	return started(s, out, err);
+	lk_stream *stream;
+	LK_TRY(new_stream(name, &stream, err));
+	stream->at = size ? bytes : (const void *)"";
+	stream->end = stream->at + size;
+	stream->source_ended = true;
+	return started(stream, out, err);
 }
 
-const char *lk_stream_name(const lk_stream *s) {
-	return s->name;
+const char *lk_stream_name(const lk_stream *stream) {
+	return stream->name;
 }
 
-void lk_stream_close(lk_stream *s) {
-	if (!s) return;
-	lk_inflate_free(s->gzip);
-	ZSTD_freeDStream(s->zstd);
-	if (s->fd > STDERR_FILENO) close(s->fd);
-	free(s->buffer);
-	free(s->ahead);
-	free(s->name);
-	free(s);
+void lk_stream_close(lk_stream *stream) {
+	if (!stream) return;
+	lk_inflate_free(stream->gzip);
+	ZSTD_freeDStream(stream->zstd);
+	if (stream->fd > STDERR_FILENO) close(stream->fd);
+	free(stream->buffer);
+	free(stream->ahead);
+	free(stream->name);
+	free(stream);
 }
 
 /* Reads until the end; `text` grows by doubling. */
-static lk_status slurp(lk_stream *s, size_t limit, char **text, size_t *size, lk_error *err) {
+static lk_status slurp(lk_stream *stream, size_t limit, char **text, size_t *size, lk_error *err) {
 	size_t capacity = 0;
 	for (;;) {
 		size_t wish = capacity ? capacity * 2 : 1 << 14, got;
@@ -285,24 +285,24 @@ static lk_status slurp(lk_stream *s, size_t limit, char **text, size_t *size, lk
 		char *grown = realloc(*text, wish + 1);
 		if (!grown) return lk_oom(err);
 		*text = grown;
-		LK_TRY(lk_stream_read(s, grown + *size, wish - *size, &got, err));
+		LK_TRY(lk_stream_read(stream, grown + *size, wish - *size, &got, err));
 		*size += got;
 		capacity = wish;
 		if (*size > limit) {
 			char shown[32];
 			lk_format_bytes((double)limit, shown, sizeof shown);
-			lk_fail(err, LK_ERR_INPUT, s->name, "is longer than %s", shown);
+			lk_fail(err, LK_ERR_INPUT, stream->name, "is longer than %s", shown);
 			return lk_hint(err, "is this the right file?");
 		}
 		if (*size < wish) return LK_OK;
 	}
 }
 
-lk_status lk_stream_rest(lk_stream *s, size_t limit, char **text, size_t *size, lk_error *err) {
+lk_status lk_stream_rest(lk_stream *stream, size_t limit, char **text, size_t *size, lk_error *err) {
 	*text = NULL;
 	*size = 0;
 	if (limit > SIZE_MAX / 4) limit = SIZE_MAX / 4;
-	lk_status status = slurp(s, limit, text, size, err);
+	lk_status status = slurp(stream, limit, text, size, err);
 	if (status == LK_OK) {
 		(*text)[*size] = '\0';
 		return LK_OK;
@@ -314,11 +314,11 @@ lk_status lk_stream_rest(lk_stream *s, size_t limit, char **text, size_t *size, 
 }
 
 lk_status lk_stream_slurp(const char *path, size_t limit, char **text, size_t *size, lk_error *err) {
-	lk_stream *s;
+	lk_stream *stream;
 	*text = NULL;
 	*size = 0;
-	LK_TRY(lk_stream_open(path, &s, err));
-	lk_status status = lk_stream_rest(s, limit, text, size, err);
-	lk_stream_close(s);
+	LK_TRY(lk_stream_open(path, &stream, err));
+	lk_status status = lk_stream_rest(stream, limit, text, size, err);
+	lk_stream_close(stream);
 	return status;
 }

@@ -16,34 +16,34 @@ lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err);
 lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_stream **out, lk_error *err);
 /* `size` bytes into `buffer`; fewer only at the end of the input, 0 when nothing is left. After an error, *got bytes that
  * were sound stand there. */
-lk_status lk_stream_read(lk_stream *s, void *buffer, size_t size, size_t *got, lk_error *err);
+lk_status lk_stream_read(lk_stream *stream, void *buffer, size_t size, size_t *got, lk_error *err);
 /* The next bytes without taking them: up to `most`, fewer only where the input ends or is damaged, which reading finds
  * when it comes there. They hold until the next call for the stream. */
-lk_status lk_stream_peek(lk_stream *s, size_t most, const char **bytes, size_t *got, lk_error *err);
+lk_status lk_stream_peek(lk_stream *stream, size_t most, const char **bytes, size_t *got, lk_error *err);
 /* Whether the bytes of the source are what is read: neither gzip nor zstd. */
-bool lk_stream_plain(const lk_stream *s);
-const char *lk_stream_name(const lk_stream *s);
-void lk_stream_close(lk_stream *s);
+bool lk_stream_plain(const lk_stream *stream);
+const char *lk_stream_name(const lk_stream *stream);
+void lk_stream_close(lk_stream *stream);
 /* The whole input, '\0' behind it (not counted), to be freed by the caller with free(). Over `limit` bytes is an
  * error. */
 lk_status lk_stream_slurp(const char *path, size_t limit, char **text, size_t *size, lk_error *err);
 /* The same of what is left of an open stream. */
-lk_status lk_stream_rest(lk_stream *s, size_t limit, char **text, size_t *size, lk_error *err);
+lk_status lk_stream_rest(lk_stream *stream, size_t limit, char **text, size_t *size, lk_error *err);
 
 /* Writing. A path that ends in .gz is compressed with gzip. "-" is standard output. */
 typedef struct lk_sink lk_sink;
 
 lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err);
-lk_status lk_sink_write(lk_sink *s, const void *bytes, size_t size, lk_error *err);
+lk_status lk_sink_write(lk_sink *sink, const void *bytes, size_t size, lk_error *err);
 /* The sink as a FILE, for those who write with stdio; it belongs to the sink, which closes it. NULL when memory is
  * out. */
-FILE *lk_sink_file(lk_sink *s);
+FILE *lk_sink_file(lk_sink *sink);
 /* Completes the file and renames it into place; frees the sink in every case. */
-lk_status lk_sink_commit(lk_sink *s, lk_error *err);
+lk_status lk_sink_commit(lk_sink *sink, lk_error *err);
 /* Gives up: the temporary file is removed. Accepts NULL. */
-void lk_sink_abandon(lk_sink *s);
+void lk_sink_abandon(lk_sink *sink);
 /* printf into the sink; errors are kept and returned by lk_sink_commit. */
-void lk_sink_printf(lk_sink *s, const char *fmt, ...) LK_PRINTF(2, 3);
+void lk_sink_printf(lk_sink *sink, const char *fmt, ...) LK_PRINTF(2, 3);
 
 /* ---- inflate: gzip members, decoded piece by piece. By ISA-L's igzip where it was there at build time (three times as
  * fast on traces), else by zlib; both give the same bytes and check the same sums. */

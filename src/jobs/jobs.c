@@ -13,16 +13,16 @@ struct answer {
 	lk_arena arena;
 };
 
-static lk_status check(const lk_jobs_request *r, lk_error *err) {
-	if (!r->jobs && !r->draw) {
+static lk_status check(const lk_jobs_request *request, lk_error *err) {
+	if (!request->jobs && !request->draw) {
 		lk_fail(err, LK_ERR_INPUT, "jobs", "no list of jobs was given");
 		return lk_hint(err, "give a CSV (docs/JOBS.md has its columns), or draw one by --draw N");
 	}
-	if (r->jobs && r->draw) {
+	if (request->jobs && request->draw) {
 		lk_fail(err, LK_ERR_INPUT, "--draw", "a list of jobs was given, too");
 		return lk_hint(err, "give either");
 	}
-	if (r->gpus < 1) {
+	if (request->gpus < 1) {
 		lk_fail(err, LK_ERR_INPUT, "--gpus", "is needed: how many GPUs the cluster has");
 		return err->status;
 	}
@@ -31,37 +31,37 @@ static lk_status check(const lk_jobs_request *r, lk_error *err) {
 
 /* ---- what policies come to ---- */
 
-static void sum_up(const lk_jobs_request *r, const lk_job_list *list, double *times, lk_jobs_policy *p) {
+static void sum_up(const lk_jobs_request *request, const lk_job_list *list, double *times, lk_jobs_policy *policy) {
 	double waited = 0, held = 0, last_arrival_s = lk_last(list)->job.submit_s, first_s = list->at[0].job.submit_s;
 	for (size_t i = 0; i < list->count; i++) {
-		const lk_jobs_course *c = &p->courses[i];
-		times[i] = c->end_s - list->at[i].job.submit_s;
-		waited += c->start_s - list->at[i].job.submit_s;
-		held += c->gpu_s;
-		p->restarts += c->restarts;
-		p->done += c->end_s <= last_arrival_s;
-		p->makespan_s = fmax(p->makespan_s, c->end_s - first_s);
+		const lk_jobs_course *course = &policy->courses[i];
+		times[i] = course->end_s - list->at[i].job.submit_s;
+		waited += course->start_s - list->at[i].job.submit_s;
+		held += course->gpu_s;
+		policy->restarts += course->restarts;
+		policy->done += course->end_s <= last_arrival_s;
+		policy->makespan_s = fmax(policy->makespan_s, course->end_s - first_s);
 	}
-	p->mean_s = lk_mean(times, list->count);
-	p->median_s = lk_median(times, list->count);
-	p->late_s = lk_quantile(times, list->count, 0.95);
-	p->wait_s = waited / (double)list->count;
-	p->used = held / (p->makespan_s * r->gpus);
+	policy->mean_s = lk_mean(times, list->count);
+	policy->median_s = lk_median(times, list->count);
+	policy->late_s = lk_quantile(times, list->count, 0.95);
+	policy->wait_s = waited / (double)list->count;
+	policy->used = held / (policy->makespan_s * request->gpus);
 }
 
-static lk_status run_policies(const lk_jobs_request *r, const lk_job_list *list, lk_arena *arena, lk_jobs_answer *out,
+static lk_status run_policies(const lk_jobs_request *request, const lk_job_list *list, lk_arena *arena, lk_jobs_answer *out,
                               lk_error *err) {
 	const lk_policy **policies;
-	LK_TRY(lk_policies_named(r->policies, arena, &policies, &out->policy_count, err));
+	LK_TRY(lk_policies_named(request->policies, arena, &policies, &out->policy_count, err));
 	lk_jobs_policy *results = LK_ARRAY(arena, lk_jobs_policy, (size_t)out->policy_count);
 	double *times = LK_ARRAY(arena, double, list->count);
 	if (!results || !times) return lk_oom(err);
 	for (int i = 0; i < out->policy_count; i++) {
 		lk_jobs_course *courses = LK_ARRAY(arena, lk_jobs_course, list->count);
 		if (!courses) return lk_oom(err);
-		LK_TRY(lk_jobs_simulate(r, list, policies[i], courses, err));
+		LK_TRY(lk_jobs_simulate(request, list, policies[i], courses, err));
 		results[i] = (lk_jobs_policy){.name = policies[i]->name, .what = policies[i]->what, .courses = courses};
-		sum_up(r, list, times, &results[i]);
+		sum_up(request, list, times, &results[i]);
 		results[i].ratio = results[0].mean_s / results[i].mean_s;
 	}
 	out->policies = results;
@@ -80,7 +80,7 @@ static double load_of(const lk_job_list *list, int gpus) {
 	return span_s > 0 ? asked_s / gpus / span_s : NAN;
 }
 
-static lk_status add_notes(const lk_jobs_request *r, lk_arena *arena, lk_jobs_answer *out, lk_error *err) {
+static lk_status add_notes(const lk_jobs_request *request, lk_arena *arena, lk_jobs_answer *out, lk_error *err) {
 	enum { MOST = 4 };
 	const char **notes = LK_ARRAY(arena, const char *, MOST);
 	char restart[40];
@@ -89,10 +89,10 @@ static lk_status add_notes(const lk_jobs_request *r, lk_arena *arena, lk_jobs_an
 	if (out->predictions)
 		notes[n++] = lk_arena_printf(arena, "rates are predicted (%d predictions): jobs have GPUs that stand together, and do not "
 		                             "disturb one another", out->predictions);
-	if (r->rates) notes[n++] = lk_arena_printf(arena, "rates of the models in %s are taken from there", r->rates);
+	if (request->rates) notes[n++] = lk_arena_printf(arena, "rates of the models in %s are taken from there", request->rates);
 	notes[n++] = lk_arena_printf(arena, "a change of a running job costs it %s (--restart); a job needs the same samples with every "
-	                             "batch in its range", lk_format_seconds(r->restart_s, restart, sizeof restart));
-	if (r->draw)
+	                             "batch in its range", lk_format_seconds(request->restart_s, restart, sizeof restart));
+	if (request->draw)
 		notes[n++] = lk_arena_printf(arena, "drawn: times as in Helios (mean 6651.7 s, median 206 s); GPU counts, networks and "
 		                             "ranges are assumed (docs/JOBS.md)");
 	for (int i = 0; i < n; i++)
@@ -101,47 +101,47 @@ static lk_status add_notes(const lk_jobs_request *r, lk_arena *arena, lk_jobs_an
 	return LK_OK;
 }
 
-static lk_status read_list(const lk_jobs_request *r, lk_arena *arena, lk_job_list *list, lk_error *err) {
+static lk_status read_list(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list, lk_error *err) {
 	lk_stream *in;
-	LK_TRY(lk_stream_open(r->jobs, &in, err));
-	lk_status status = lk_jobs_read(in, r->gpus, arena, list, err);
+	LK_TRY(lk_stream_open(request->jobs, &in, err));
+	lk_status status = lk_jobs_read(in, request->gpus, arena, list, err);
 	lk_stream_close(in);
 	return status;
 }
 
-static lk_status make(const lk_jobs_request *r, lk_arena *arena, lk_job_list *list, lk_jobs_answer *out, lk_error *err) {
-	LK_TRY(check(r, err));
-	if (r->jobs) LK_TRY(read_list(r, arena, list, err));
-	else LK_TRY(lk_jobs_draw(r, arena, list, err));
-	LK_TRY(lk_jobs_find_rates(r, arena, list, &out->predictions, err));
+static lk_status make(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list, lk_jobs_answer *out, lk_error *err) {
+	LK_TRY(check(request, err));
+	if (request->jobs) LK_TRY(read_list(request, arena, list, err));
+	else LK_TRY(lk_jobs_draw(request, arena, list, err));
+	LK_TRY(lk_jobs_find_rates(request, arena, list, &out->predictions, err));
 	lk_jobs_set_work(list);
-	if (r->write) LK_TRY(lk_jobs_write(list, r->write, err));
-	LK_TRY(run_policies(r, list, arena, out, err));
+	if (request->write) LK_TRY(lk_jobs_write(list, request->write, err));
+	LK_TRY(run_policies(request, list, arena, out, err));
 	lk_jobs_job *jobs = LK_ARRAY(arena, lk_jobs_job, list->count);
 	if (!jobs) return lk_oom(err);
 	for (size_t i = 0; i < list->count; i++) jobs[i] = list->at[i].job;
-	const lk_device *device = r->gpu && out->predictions ? lk_device_find(r->gpu) : NULL;
-	out->jobs = jobs, out->count = (int)list->count, out->gpus = r->gpus;
+	const lk_device *device = request->gpu && out->predictions ? lk_device_find(request->gpu) : NULL;
+	out->jobs = jobs, out->count = (int)list->count, out->gpus = request->gpus;
 	out->gpu = device ? device->label : "";
-	out->load = load_of(list, r->gpus);
-	return add_notes(r, arena, out, err);
+	out->load = load_of(list, request->gpus);
+	return add_notes(request, arena, out, err);
 }
 
 lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error *err) {
-	struct answer *a = calloc(1, sizeof *a);
-	if (!a) return lk_oom(err);
+	struct answer *answer = calloc(1, sizeof *answer);
+	if (!answer) return lk_oom(err);
 	lk_job_list list = {0};
-	a->public.memory_owner = a;
-	lk_status status = make(request, &a->arena, &list, &a->public, err);
+	answer->public.memory_owner = answer;
+	lk_status status = make(request, &answer->arena, &list, &answer->public, err);
 	lk_vec_free(&list);
-	*out = status == LK_OK ? &a->public : NULL;
-	if (status != LK_OK) lk_jobs_free(&a->public);
+	*out = status == LK_OK ? &answer->public : NULL;
+	if (status != LK_OK) lk_jobs_free(&answer->public);
 	return status;
 }
 
-void lk_jobs_free(lk_jobs_answer *a) {
-	if (!a) return;
-	struct answer *owner = a->memory_owner;
+void lk_jobs_free(lk_jobs_answer *answer) {
+	if (!answer) return;
+	struct answer *owner = answer->memory_owner;
 	lk_arena_free(&owner->arena);
 	free(owner);
 }

@@ -66,12 +66,12 @@ typedef struct lk_allocator {
 	uint16_t *choice;
 	size_t best_size, choice_size;
 } lk_allocator;
-void lk_allocator_free(lk_allocator *a);
+void lk_allocator_free(lk_allocator *allocator);
 
 /* For every job one of its options, at most `gpus` GPUs in all, so that the sum of values is the largest: P(j,K) = max over
  * the options of job j of P(j-1, K - gpus) + value (elastic scaling, arXiv 2006.13878). *possible is false where even the
  * smallest options do not fit. O(jobs x gpus x options). */
-lk_status lk_allocate(lk_allocator *a, const lk_allocation_job *jobs, int count, int gpus, int *choice, bool *possible,
+lk_status lk_allocate(lk_allocator *allocator, const lk_allocation_job *jobs, int count, int gpus, int *choice, bool *possible,
                       lk_error *err);
 
 /* ---- policies (jobs_policies.c) ---- */

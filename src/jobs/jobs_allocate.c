@@ -5,9 +5,9 @@
 
 #include "jobs/jobs.h"
 
-void lk_allocator_free(lk_allocator *a) {
-	free(a->best), free(a->choice);
-	*a = (lk_allocator){0};
+void lk_allocator_free(lk_allocator *allocator) {
+	free(allocator->best), free(allocator->choice);
+	*allocator = (lk_allocator){0};
 }
 
 static bool grow(void **memory, size_t *size, size_t wanted) {
@@ -31,24 +31,24 @@ static void add_job(const lk_allocation_job *job, const double *before, double *
 	}
 }
 
-lk_status lk_allocate(lk_allocator *a, const lk_allocation_job *jobs, int count, int gpus, int *choice, bool *possible,
+lk_status lk_allocate(lk_allocator *allocator, const lk_allocation_job *jobs, int count, int gpus, int *choice, bool *possible,
                       lk_error *err) {
 	size_t row = (size_t)gpus + 1;
-	if (!grow((void **)&a->best, &a->best_size, 2 * row * sizeof *a->best) ||
-	    !grow((void **)&a->choice, &a->choice_size, ((size_t)count * row + 1) * sizeof *a->choice))
+	if (!grow((void **)&allocator->best, &allocator->best_size, 2 * row * sizeof *allocator->best) ||
+	    !grow((void **)&allocator->choice, &allocator->choice_size, ((size_t)count * row + 1) * sizeof *allocator->choice))
 		return lk_oom(err);
-	double *before = a->best, *after = a->best + row;
+	double *before = allocator->best, *after = allocator->best + row;
 	for (size_t k = 0; k < row; k++) before[k] = 0;
 	for (int j = 0; j < count; j++) {
 		if (jobs[j].count > UINT16_MAX)
 			return lk_fail(err, LK_ERR_INTERNAL, "jobs", "%d ways to run one job", jobs[j].count);
-		add_job(&jobs[j], before, after, a->choice + (size_t)j * row, gpus);
+		add_job(&jobs[j], before, after, allocator->choice + (size_t)j * row, gpus);
 		double *done = before;
 		before = after, after = done;
 	}
 	*possible = before[gpus] > -INFINITY;
 	for (int j = count - 1, k = gpus; *possible && j >= 0; j--) {
-		choice[j] = a->choice[(size_t)j * row + (size_t)k];
+		choice[j] = allocator->choice[(size_t)j * row + (size_t)k];
 		k -= jobs[j].options[choice[j]].gpus;
 	}
 	return LK_OK;

@@ -22,54 +22,54 @@ static const struct {
 
 enum { OF_SUBMIT, OF_HOURS, OF_GPUS, OF_NETWORK, DRAWS };
 
-static double draw(const lk_jobs_request *r, int job, int what) {
-	return lk_uniform((uint64_t)r->seed, (uint64_t)job * DRAWS + (uint64_t)what);
+static double draw(const lk_jobs_request *request, int job, int what) {
+	return lk_uniform((uint64_t)request->seed, (uint64_t)job * DRAWS + (uint64_t)what);
 }
 
-static int draw_gpus(const lk_jobs_request *r, int job) {
-	double at = draw(r, job, OF_GPUS);
+static int draw_gpus(const lk_jobs_request *request, int job) {
+	double at = draw(request, job, OF_GPUS);
 	int gpus = 1;
-	for (size_t i = 0; i < sizeof asks / sizeof *asks && asks[i].gpus <= r->gpus; i++) {
+	for (size_t i = 0; i < sizeof asks / sizeof *asks && asks[i].gpus <= request->gpus; i++) {
 		gpus = asks[i].gpus;
 		if ((at -= asks[i].share) < 0) break;
 	}
 	return gpus;
 }
 
-static lk_status draw_job(const lk_jobs_request *r, int n, lk_arena *arena, lk_listed_job *j, lk_error *err) {
-	int network = (int)(draw(r, n, OF_NETWORK) * (double)(sizeof networks / sizeof *networks));
-	int gpus = draw_gpus(r, n), batch = gpus * networks[network].batch;
+static lk_status draw_job(const lk_jobs_request *request, int n, lk_arena *arena, lk_listed_job *job, lk_error *err) {
+	int network = (int)(draw(request, n, OF_NETWORK) * (double)(sizeof networks / sizeof *networks));
+	int gpus = draw_gpus(request, n), batch = gpus * networks[network].batch;
 	double sigma = sqrt(2 * log(MEAN_S / MEDIAN_S));
-	j->hours = fmax(SHORTEST_S, MEDIAN_S * exp(sigma * lk_normal(lk_hash64((uint64_t)r->seed), (uint64_t)n))) / 3600;
-	j->kind = (lk_jobs_kind){.model = networks[network].model, .seq = networks[network].seq};
-	j->where = j->job.name = lk_arena_printf(arena, "j%d", n + 1);
-	j->job.model = j->kind.model;
-	j->job.gpus = gpus, j->job.batch = batch;
+	job->hours = fmax(SHORTEST_S, MEDIAN_S * exp(sigma * lk_normal(lk_hash64((uint64_t)request->seed), (uint64_t)n))) / 3600;
+	job->kind = (lk_jobs_kind){.model = networks[network].model, .seq = networks[network].seq};
+	job->where = job->job.name = lk_arena_printf(arena, "j%d", n + 1);
+	job->job.model = job->kind.model;
+	job->job.gpus = gpus, job->job.batch = batch;
 	/* Within a factor of four, learning rates are commonly scaled along (Goyal et al., arXiv 1706.02677). */
-	j->job.batch_min = batch / 2, j->job.batch_max = 4 * batch;
-	j->job.gpus_min = 1, j->job.gpus_max = 8 * gpus < r->gpus ? 8 * gpus : r->gpus;
-	return j->job.name ? LK_OK : lk_oom(err);
+	job->job.batch_min = batch / 2, job->job.batch_max = 4 * batch;
+	job->job.gpus_min = 1, job->job.gpus_max = 8 * gpus < request->gpus ? 8 * gpus : request->gpus;
+	return job->job.name ? LK_OK : lk_oom(err);
 }
 
 /* Arrivals are a Poisson process whose rate brings request->load of the cluster's GPU hours. */
-lk_status lk_jobs_draw(const lk_jobs_request *r, lk_arena *arena, lk_job_list *out, lk_error *err) {
+lk_status lk_jobs_draw(const lk_jobs_request *request, lk_arena *arena, lk_job_list *out, lk_error *err) {
 	double asked_h = 0, gap = 0;
-	for (int n = 0; n < r->draw; n++) {
+	for (int n = 0; n < request->draw; n++) {
 		if (!lk_push(out)) return lk_oom(err);
-		LK_TRY(draw_job(r, n, arena, lk_last(out), err));
+		LK_TRY(draw_job(request, n, arena, lk_last(out), err));
 		asked_h += lk_last(out)->hours * lk_last(out)->job.gpus;
 	}
-	double mean_gap_s = 3600 * asked_h / r->gpus / r->load / r->draw;
-	for (int n = 0; n < r->draw; n++) {
+	double mean_gap_s = 3600 * asked_h / request->gpus / request->load / request->draw;
+	for (int n = 0; n < request->draw; n++) {
 		out->at[n].job.submit_s = gap * mean_gap_s;
-		gap -= log(draw(r, n, OF_SUBMIT));
+		gap -= log(draw(request, n, OF_SUBMIT));
 	}
 	return LK_OK;
 }
 
 void lk_jobs_set_work(lk_job_list *list) {
 	for (size_t i = 0; i < list->count; i++) {
-		lk_listed_job *j = &list->at[i];
-		if (j->hours > 0) j->job.samples = fmax(1, rint(3600 * j->hours * j->job.asked_per_s));
+		lk_listed_job *job = &list->at[i];
+		if (job->hours > 0) job->job.samples = fmax(1, rint(3600 * job->hours * job->job.asked_per_s));
 	}
 }

@@ -9,122 +9,122 @@
 /* ---- fixed requests ---- */
 
 /* The rate at which a job runs as it was asked for. */
-static const lk_jobs_rate *asked(const lk_listed_job *j) {
-	for (int i = 0; i < j->fixed_count; i++)
-		if (j->fixed[i].gpus == j->job.gpus) return &j->fixed[i];
+static const lk_jobs_rate *asked(const lk_listed_job *job) {
+	for (int i = 0; i < job->fixed_count; i++)
+		if (job->fixed[i].gpus == job->job.gpus) return &job->fixed[i];
 	return NULL;
 }
 
-static int free_gpus(const lk_jobs_moment *m) {
-	int gpus = m->request->gpus;
-	for (int i = 0; i < m->count; i++) gpus -= m->active[i].now ? m->active[i].now->gpus : 0;
+static int free_gpus(const lk_jobs_moment *moment) {
+	int gpus = moment->request->gpus;
+	for (int i = 0; i < moment->count; i++) gpus -= moment->active[i].now ? moment->active[i].now->gpus : 0;
 	return gpus;
 }
 
 /* Those that wait are started in the order given while they fit; `pass`: one that does not fit lets others pass. */
-static void start_in_order(const lk_jobs_moment *m, const int *order, bool pass, const lk_jobs_rate **out) {
-	int left = free_gpus(m);
-	for (int i = 0; i < m->count; i++) out[i] = m->active[i].now;
-	for (int n = 0; n < m->count; n++) {
+static void start_in_order(const lk_jobs_moment *moment, const int *order, bool pass, const lk_jobs_rate **out) {
+	int left = free_gpus(moment);
+	for (int i = 0; i < moment->count; i++) out[i] = moment->active[i].now;
+	for (int n = 0; n < moment->count; n++) {
 		int i = order ? order[n] : n;
 		if (out[i]) continue;
-		const lk_jobs_rate *rate = asked(&m->list->at[m->active[i].job]);
+		const lk_jobs_rate *rate = asked(&moment->list->at[moment->active[i].job]);
 		if (rate->gpus <= left) out[i] = rate, left -= rate->gpus;
 		else if (!pass) return;
 	}
 }
 
-static lk_status fifo(const lk_jobs_moment *m, const lk_jobs_rate **out, lk_error *err) {
+static lk_status fifo(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err) {
 	(void)err;
-	start_in_order(m, NULL, false, out);
+	start_in_order(moment, NULL, false, out);
 	return LK_OK;
 }
 
-static lk_status backfill(const lk_jobs_moment *m, const lk_jobs_rate **out, lk_error *err) {
+static lk_status backfill(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err) {
 	(void)err;
-	start_in_order(m, NULL, true, out);
+	start_in_order(moment, NULL, true, out);
 	return LK_OK;
 }
 
 /* GPU time that a job will take as it was asked for: what QSSF orders by (Helios, arXiv 2109.01313), known exactly here. */
-static double service_of(const lk_jobs_moment *m, int i) {
-	const lk_jobs_job *job = &m->list->at[m->active[i].job].job;
+static double service_of(const lk_jobs_moment *moment, int i) {
+	const lk_jobs_job *job = &moment->list->at[moment->active[i].job].job;
 	return job->gpus * job->samples / job->asked_per_s;
 }
 
-static lk_status shortest(const lk_jobs_moment *m, const lk_jobs_rate **out, lk_error *err) {
-	int *order = LK_ARRAY(m->scratch, int, (size_t)m->count + 1);
+static lk_status shortest(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err) {
+	int *order = LK_ARRAY(moment->scratch, int, (size_t)moment->count + 1);
 	if (!order) return lk_oom(err);
-	for (int i = 0; i < m->count; i++) {
+	for (int i = 0; i < moment->count; i++) {
 		int at = i;
-		for (; at > 0 && service_of(m, order[at - 1]) > service_of(m, i); at--) order[at] = order[at - 1];
+		for (; at > 0 && service_of(moment, order[at - 1]) > service_of(moment, i); at--) order[at] = order[at - 1];
 		order[at] = i;
 	}
-	start_in_order(m, order, false, out);
+	start_in_order(moment, order, false, out);
 	return LK_OK;
 }
 
 /* ---- elastic ---- */
 
 /* Samples per second until the horizon, of which a restart takes its part. */
-static double rate_of(const lk_jobs_moment *m, const lk_active_job *a, const lk_jobs_rate *rate) {
-	if (!a->started || rate == a->now) return rate->per_s;
-	double horizon_s = fmin(3600 * m->request->horizon_h, a->left / rate->per_s + m->request->restart_s);
-	return rate->per_s * fmax(1e-6, 1 - m->request->restart_s / fmax(horizon_s, 1e-9));
+static double rate_of(const lk_jobs_moment *moment, const lk_active_job *job, const lk_jobs_rate *rate) {
+	if (!job->started || rate == job->now) return rate->per_s;
+	double horizon_s = fmin(3600 * moment->request->horizon_h, job->left / rate->per_s + moment->request->restart_s);
+	return rate->per_s * fmax(1e-6, 1 - moment->request->restart_s / fmax(horizon_s, 1e-9));
 }
 
-static double value_of(const lk_jobs_moment *m, const lk_active_job *a, const lk_jobs_rate *rate, double smallest) {
-	double per_s = rate_of(m, a, rate);
-	switch (m->request->objective) {
+static double value_of(const lk_jobs_moment *moment, const lk_active_job *job, const lk_jobs_rate *rate, double smallest) {
+	double per_s = rate_of(moment, job, rate);
+	switch (moment->request->objective) {
 	case LK_JOBS_LOG: return log(per_s / smallest);
 	case LK_JOBS_SPEEDUP: return per_s / smallest;
-	default: return per_s / fmax(a->left, 1e-9);
+	default: return per_s / fmax(job->left, 1e-9);
 	}
 }
 
 /* The ways a job may run, and with `waits` as option 0 that it waits. */
-static lk_status options_of(const lk_jobs_moment *m, const lk_active_job *a, const lk_jobs_rate *rates, int count, bool waits,
+static lk_status options_of(const lk_jobs_moment *moment, const lk_active_job *job, const lk_jobs_rate *rates, int count, bool waits,
                             lk_allocation_job *out, lk_error *err) {
-	lk_allocation_option *options = LK_ARRAY(m->scratch, lk_allocation_option, (size_t)count + 1);
+	lk_allocation_option *options = LK_ARRAY(moment->scratch, lk_allocation_option, (size_t)count + 1);
 	if (!options) return lk_oom(err);
 	int n = 0;
 	if (waits) options[n++] = (lk_allocation_option){0, 0};
 	for (int i = 0; i < count; i++)
-		options[n++] = (lk_allocation_option){rates[i].gpus, value_of(m, a, &rates[i], rates[0].per_s)};
+		options[n++] = (lk_allocation_option){rates[i].gpus, value_of(moment, job, &rates[i], rates[0].per_s)};
 	*out = (lk_allocation_job){options, n};
 	return LK_OK;
 }
 
 /* Where finishing early counts, any job may have to wait. Else all that fit with their fewest GPUs, the oldest first, share
  * the GPUs; the newest wait. */
-static lk_status share(const lk_jobs_moment *m, bool batches, const lk_jobs_rate **out, lk_error *err) {
-	lk_allocation_job *jobs = LK_ARRAY(m->scratch, lk_allocation_job, (size_t)m->count + 1);
-	int *choice = LK_ARRAY(m->scratch, int, (size_t)m->count + 1);
-	bool waits = m->request->objective == LK_JOBS_COMPLETION, possible;
+static lk_status share(const lk_jobs_moment *moment, bool batches, const lk_jobs_rate **out, lk_error *err) {
+	lk_allocation_job *jobs = LK_ARRAY(moment->scratch, lk_allocation_job, (size_t)moment->count + 1);
+	int *choice = LK_ARRAY(moment->scratch, int, (size_t)moment->count + 1);
+	bool waits = moment->request->objective == LK_JOBS_COMPLETION, possible;
 	if (!jobs || !choice) return lk_oom(err);
 	int fitting = 0;
-	for (int needed = 0; fitting < m->count; fitting++) {
-		const lk_active_job *a = &m->active[fitting];
-		const lk_listed_job *j = &m->list->at[a->job];
-		const lk_jobs_rate *rates = batches ? j->job.rates : j->fixed;
-		if (!waits && (needed += rates->gpus) > m->request->gpus) break;
-		LK_TRY(options_of(m, a, rates, batches ? j->job.rate_count : j->fixed_count, waits, &jobs[fitting], err));
+	for (int needed = 0; fitting < moment->count; fitting++) {
+		const lk_active_job *job = &moment->active[fitting];
+		const lk_listed_job *listed_job = &moment->list->at[job->job];
+		const lk_jobs_rate *rates = batches ? listed_job->job.rates : listed_job->fixed;
+		if (!waits && (needed += rates->gpus) > moment->request->gpus) break;
+		LK_TRY(options_of(moment, job, rates, batches ? listed_job->job.rate_count : listed_job->fixed_count, waits, &jobs[fitting], err));
 	}
-	LK_TRY(lk_allocate(m->allocator, jobs, fitting, m->request->gpus, choice, &possible, err));
-	for (int i = 0; i < m->count; i++) {
-		const lk_listed_job *j = &m->list->at[m->active[i].job];
+	LK_TRY(lk_allocate(moment->allocator, jobs, fitting, moment->request->gpus, choice, &possible, err));
+	for (int i = 0; i < moment->count; i++) {
+		const lk_listed_job *listed_job = &moment->list->at[moment->active[i].job];
 		int chosen = possible && i < fitting ? choice[i] - waits : -1;
-		out[i] = chosen >= 0 ? &(batches ? j->job.rates : j->fixed)[chosen] : NULL;
+		out[i] = chosen >= 0 ? &(batches ? listed_job->job.rates : listed_job->fixed)[chosen] : NULL;
 	}
 	return LK_OK;
 }
 
-static lk_status elastic_gpus(const lk_jobs_moment *m, const lk_jobs_rate **out, lk_error *err) {
-	return share(m, false, out, err);
+static lk_status elastic_gpus(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err) {
+	return share(moment, false, out, err);
 }
 
-static lk_status elastic(const lk_jobs_moment *m, const lk_jobs_rate **out, lk_error *err) {
-	return share(m, true, out, err);
+static lk_status elastic(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err) {
+	return share(moment, true, out, err);
 }
 
 /* ---- the table ---- */

@@ -43,8 +43,8 @@ struct reading {
 };
 
 static lk_status add_rate(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct reading *r = context;
-	return lk_push(r->out) ? read_rate(csv, at, r->arena, lk_last(r->out), err) : lk_oom(err);
+	struct reading *reading = context;
+	return lk_push(reading->out) ? read_rate(csv, at, reading->arena, lk_last(reading->out), err) : lk_oom(err);
 }
 
 static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *out, lk_error *err) {
@@ -59,51 +59,51 @@ static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *o
 
 /* ---- predicted ---- */
 
-static void fill_request(const lk_jobs_request *r, const struct question *q, int tp, int mbs, lk_predict_request *out) {
+static void fill_request(const lk_jobs_request *request, const struct question *question, int tp, int mbs, lk_predict_request *out) {
 	lk_predict_defaults(out);
-	out->model = q->kind->model, out->gpu = r->gpu, out->gpus = q->gpus, out->calibration = r->calibration;
-	out->tp = tp, out->pp = q->kind->pp, out->seq = q->kind->seq;
-	out->dtype = q->kind->dtype, out->recompute = q->kind->recompute;
-	out->zero = q->kind->zero ? q->kind->zero : "1";
-	out->gbs = q->batch, out->mbs = mbs;
+	out->model = question->kind->model, out->gpu = request->gpu, out->gpus = question->gpus, out->calibration = request->calibration;
+	out->tp = tp, out->pp = question->kind->pp, out->seq = question->kind->seq;
+	out->dtype = question->kind->dtype, out->recompute = question->kind->recompute;
+	out->zero = question->kind->zero ? question->kind->zero : "1";
+	out->gbs = question->batch, out->mbs = mbs;
 	out->no_fixes = true;
 }
 
 /* With this tensor parallelism: the largest micro-batch that fits, of pipelines the fastest. */
-static void ask_layout(const lk_jobs_request *r, int tp, struct question *q) {
-	int pp = q->kind->pp ? q->kind->pp : 1, replicas = q->gpus / (tp * pp);
-	if (replicas * tp * pp != q->gpus || q->batch % replicas) {
-		snprintf(q->why, sizeof q->why, "a batch of %d does not divide over %d GPUs", q->batch, q->gpus);
+static void ask_layout(const lk_jobs_request *jobs_request, int tp, struct question *question) {
+	int pp = question->kind->pp ? question->kind->pp : 1, replicas = question->gpus / (tp * pp);
+	if (replicas * tp * pp != question->gpus || question->batch % replicas) {
+		snprintf(question->why, sizeof question->why, "a batch of %d does not divide over %d GPUs", question->batch, question->gpus);
 		return;
 	}
-	for (int mbs = q->batch / replicas; mbs >= 1; mbs = mbs % 2 ? 0 : mbs / 2) {
+	for (int mbs = question->batch / replicas; mbs >= 1; mbs = mbs % 2 ? 0 : mbs / 2) {
 		lk_predict_request request;
-		lk_prediction *p = NULL;
+		lk_prediction *prediction = NULL;
 		lk_error err = {0};
 		char text[200];
-		fill_request(r, q, tp, mbs, &request);
-		q->predictions++;
-		double before = q->per_s;
-		if (lk_predict(&request, &p, &err) != LK_OK)
-			lk_copy(q->why, sizeof q->why, lk_error_text(&err, text, sizeof text));
-		else if (!p->fits)
-			snprintf(q->why, sizeof q->why, "it does not fit on %d GPUs (a micro-batch of %d needs %.0f GiB)", q->gpus, mbs,
-			         p->peak_bytes / 1073741824.0);
-		else if (p->samples_per_s > q->per_s)
-			q->per_s = p->samples_per_s;
-		lk_predict_free(p);
-		if (q->per_s > 0 && (pp == 1 || q->per_s == before)) return;
+		fill_request(jobs_request, question, tp, mbs, &request);
+		question->predictions++;
+		double before = question->per_s;
+		if (lk_predict(&request, &prediction, &err) != LK_OK)
+			lk_copy(question->why, sizeof question->why, lk_error_text(&err, text, sizeof text));
+		else if (!prediction->fits)
+			snprintf(question->why, sizeof question->why, "it does not fit on %d GPUs (a micro-batch of %d needs %.0f GiB)", question->gpus, mbs,
+			         prediction->peak_bytes / 1073741824.0);
+		else if (prediction->samples_per_s > question->per_s)
+			question->per_s = prediction->samples_per_s;
+		lk_predict_free(prediction);
+		if (question->per_s > 0 && (pp == 1 || question->per_s == before)) return;
 	}
 }
 
 /* The least tensor parallelism with which it fits, where the job does not say one. */
 static lk_status ask(void *context, size_t job, lk_error *err) {
-	const lk_jobs_request *r = ((void **)context)[0];
-	struct question *q = &((questions *)((void **)context)[1])->at[job];
+	const lk_jobs_request *request = ((void **)context)[0];
+	struct question *question = &((questions *)((void **)context)[1])->at[job];
 	(void)err;
-	int least = q->kind->tp ? q->kind->tp : 1, most = q->kind->tp ? q->kind->tp : 8;
-	for (int tp = least; tp <= most && q->per_s == 0; tp *= 2)
-		if (q->gpus % tp == 0) ask_layout(r, tp, q);
+	int least = question->kind->tp ? question->kind->tp : 1, most = question->kind->tp ? question->kind->tp : 8;
+	for (int tp = least; tp <= most && question->per_s == 0; tp *= 2)
+		if (question->gpus % tp == 0) ask_layout(request, tp, question);
 	return LK_OK;
 }
 
@@ -114,19 +114,19 @@ static int next_count(int gpus) {
 	return gpus < 8 ? gpus + 1 : gpus + 8;
 }
 
-static int divisor_of(const lk_jobs_kind *k) {
-	return (k->tp ? k->tp : 1) * (k->pp ? k->pp : 1);
+static int divisor_of(const lk_jobs_kind *kind) {
+	return (kind->tp ? kind->tp : 1) * (kind->pp ? kind->pp : 1);
 }
 
 /* Batches that a job may use on so many GPUs: powers of two times the least, the largest, the one asked for, each made a
  * multiple of the replicas. */
-static int batches_of(const lk_listed_job *j, int gpus, int out[34]) {
-	int replicas = gpus / divisor_of(&j->kind), count = 0;
-	for (long long b = j->job.batch_min;; b = 2 * b > j->job.batch_max ? j->job.batch_max : 2 * b) {
+static int batches_of(const lk_listed_job *job, int gpus, int out[34]) {
+	int replicas = gpus / divisor_of(&job->kind), count = 0;
+	for (long long b = job->job.batch_min;; b = 2 * b > job->job.batch_max ? job->job.batch_max : 2 * b) {
 		long long fits = b / replicas * replicas;
-		if (fits < j->job.batch_min) fits += replicas;
-		if (fits <= j->job.batch_max && (!count || out[count - 1] != fits)) out[count++] = (int)fits;
-		if (b == j->job.batch_max) return count;
+		if (fits < job->job.batch_min) fits += replicas;
+		if (fits <= job->job.batch_max && (!count || out[count - 1] != fits)) out[count++] = (int)fits;
+		if (b == job->job.batch_max) return count;
 	}
 }
 
@@ -136,14 +136,14 @@ static lk_status add(questions *all, const lk_jobs_kind *kind, int gpus, int bat
 	return LK_OK;
 }
 
-static lk_status add_job(questions *all, const lk_listed_job *j, lk_error *err) {
-	LK_TRY(add(all, &j->kind, j->job.gpus, j->job.batch, err));
-	for (int gpus = 1; gpus <= j->job.gpus_max; gpus = next_count(gpus)) {
+static lk_status add_job(questions *all, const lk_listed_job *job, lk_error *err) {
+	LK_TRY(add(all, &job->kind, job->job.gpus, job->job.batch, err));
+	for (int gpus = 1; gpus <= job->job.gpus_max; gpus = next_count(gpus)) {
 		int batches[34];
-		if (gpus < j->job.gpus_min || gpus % divisor_of(&j->kind)) continue;
-		int count = batches_of(j, gpus, batches);
-		for (int b = 0; b < count; b++) LK_TRY(add(all, &j->kind, gpus, batches[b], err));
-		if (j->job.batch % (gpus / divisor_of(&j->kind)) == 0) LK_TRY(add(all, &j->kind, gpus, j->job.batch, err));
+		if (gpus < job->job.gpus_min || gpus % divisor_of(&job->kind)) continue;
+		int count = batches_of(job, gpus, batches);
+		for (int b = 0; b < count; b++) LK_TRY(add(all, &job->kind, gpus, batches[b], err));
+		if (job->job.batch % (gpus / divisor_of(&job->kind)) == 0) LK_TRY(add(all, &job->kind, gpus, job->job.batch, err));
 	}
 	return LK_OK;
 }
@@ -172,8 +172,8 @@ static void keep_distinct(questions *all) {
 	all->count = kept;
 }
 
-static const struct question *find(const questions *all, const lk_listed_job *j, int gpus, int batch) {
-	struct question key = {.kind = &j->kind, .gpus = gpus, .batch = batch};
+static const struct question *find(const questions *all, const lk_listed_job *job, int gpus, int batch) {
+	struct question key = {.kind = &job->kind, .gpus = gpus, .batch = batch};
 	return !all->count ? NULL : bsearch(&key, all->at, all->count, sizeof *all->at, by_question);
 }
 
@@ -205,25 +205,25 @@ static bool is_measured(const measured_rates *measured, const char *model) {
 /* Of the measured rates, those of the model that the job may use. */
 static void take_measured(const measured_rates *measured, lk_jobs_job *job, struct rate_list *free_batch, struct rate_list *fixed) {
 	for (size_t i = 0; i < measured->count; i++) {
-		const struct measured_rate *m = &measured->at[i];
-		if (strcmp(m->model, job->model) != 0 || m->gpus < job->gpus_min || m->gpus > job->gpus_max) continue;
-		if (m->batch >= job->batch_min && m->batch <= job->batch_max) keep_best(free_batch, m->gpus, m->batch, m->per_s);
-		if (m->batch == job->batch) keep_best(fixed, m->gpus, m->batch, m->per_s);
+		const struct measured_rate *rate = &measured->at[i];
+		if (strcmp(rate->model, job->model) != 0 || rate->gpus < job->gpus_min || rate->gpus > job->gpus_max) continue;
+		if (rate->batch >= job->batch_min && rate->batch <= job->batch_max) keep_best(free_batch, rate->gpus, rate->batch, rate->per_s);
+		if (rate->batch == job->batch) keep_best(fixed, rate->gpus, rate->batch, rate->per_s);
 	}
 }
 
-static void take_predicted(const questions *all, const lk_listed_job *j, struct rate_list *free_batch, struct rate_list *fixed) {
+static void take_predicted(const questions *all, const lk_listed_job *job, struct rate_list *free_batch, struct rate_list *fixed) {
 	/* The questions of a kind stand together, by GPUs, then by batch. */
-	for (int gpus = 1; gpus <= j->job.gpus_max; gpus = next_count(gpus)) {
+	for (int gpus = 1; gpus <= job->job.gpus_max; gpus = next_count(gpus)) {
 		int batches[34];
-		const struct question *q;
-		if (gpus < j->job.gpus_min || gpus % divisor_of(&j->kind)) continue;
-		int count = batches_of(j, gpus, batches);
+		const struct question *question;
+		if (gpus < job->job.gpus_min || gpus % divisor_of(&job->kind)) continue;
+		int count = batches_of(job, gpus, batches);
 		for (int b = 0; b < count; b++)
-			if ((q = find(all, j, gpus, batches[b])) && q->per_s > 0) keep_best(free_batch, gpus, q->batch, q->per_s);
-		if (!(q = find(all, j, gpus, j->job.batch)) || q->per_s <= 0) continue;
-		keep_best(free_batch, gpus, q->batch, q->per_s);
-		keep_best(fixed, gpus, q->batch, q->per_s);
+			if ((question = find(all, job, gpus, batches[b])) && question->per_s > 0) keep_best(free_batch, gpus, question->batch, question->per_s);
+		if (!(question = find(all, job, gpus, job->job.batch)) || question->per_s <= 0) continue;
+		keep_best(free_batch, gpus, question->batch, question->per_s);
+		keep_best(fixed, gpus, question->batch, question->per_s);
 	}
 }
 
@@ -236,42 +236,42 @@ static void insert(struct rate_list *list, lk_jobs_rate rate) {
 	list->at[at] = rate, list->count++;
 }
 
-static lk_status cannot_run(const lk_listed_job *j, const char *why, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, j->where, "job %.60s cannot run with a batch of %d on %d GPUs: %.200s", j->job.name, j->job.batch,
-	        j->job.gpus, why);
+static lk_status cannot_run(const lk_listed_job *job, const char *why, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, job->where, "job %.60s cannot run with a batch of %d on %d GPUs: %.200s", job->job.name, job->job.batch,
+	        job->job.gpus, why);
 	return lk_hint(err, "change gpus or batch, or give tp, pp, zero or recompute of the job");
 }
 
-static lk_status settle(const questions *all, const measured_rates *measured, lk_arena *arena, lk_listed_job *j, lk_error *err) {
-	size_t most = is_measured(measured, j->job.model) ? measured->count : 8 + (size_t)j->job.gpus_max / 8;
+static lk_status settle(const questions *all, const measured_rates *measured, lk_arena *arena, lk_listed_job *job, lk_error *err) {
+	size_t most = is_measured(measured, job->job.model) ? measured->count : 8 + (size_t)job->job.gpus_max / 8;
 	struct rate_list free_batch = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0}, fixed = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0};
 	if (!free_batch.at || !fixed.at) return lk_oom(err);
 	const char *why = "no such rate was measured";
-	if (is_measured(measured, j->job.model)) {
-		take_measured(measured, &j->job, &free_batch, &fixed);
+	if (is_measured(measured, job->job.model)) {
+		take_measured(measured, &job->job, &free_batch, &fixed);
 	} else {
-		const struct question *q = find(all, j, j->job.gpus, j->job.batch);
-		take_predicted(all, j, &free_batch, &fixed);
-		if (q && q->per_s > 0) {
-			insert(&fixed, (lk_jobs_rate){q->gpus, q->batch, q->per_s});
-			insert(&free_batch, (lk_jobs_rate){q->gpus, q->batch, q->per_s});
+		const struct question *question = find(all, job, job->job.gpus, job->job.batch);
+		take_predicted(all, job, &free_batch, &fixed);
+		if (question && question->per_s > 0) {
+			insert(&fixed, (lk_jobs_rate){question->gpus, question->batch, question->per_s});
+			insert(&free_batch, (lk_jobs_rate){question->gpus, question->batch, question->per_s});
 		} else {
-			why = q ? q->why : "it was not asked";
+			why = question ? question->why : "it was not asked";
 		}
 	}
-	j->job.rates = free_batch.at, j->job.rate_count = free_batch.count;
-	j->fixed = fixed.at, j->fixed_count = fixed.count;
+	job->job.rates = free_batch.at, job->job.rate_count = free_batch.count;
+	job->fixed = fixed.at, job->fixed_count = fixed.count;
 	for (int i = 0; i < fixed.count; i++)
-		if (fixed.at[i].gpus == j->job.gpus) j->job.asked_per_s = fixed.at[i].per_s;
-	return j->job.asked_per_s > 0 ? LK_OK : cannot_run(j, why, err);
+		if (fixed.at[i].gpus == job->job.gpus) job->job.asked_per_s = fixed.at[i].per_s;
+	return job->job.asked_per_s > 0 ? LK_OK : cannot_run(job, why, err);
 }
 
 /* ---- all of it ---- */
 
-static lk_status ask_all(const lk_jobs_request *r, questions *all, int *predictions, lk_error *err) {
-	void *context[] = {(void *)r, all};
+static lk_status ask_all(const lk_jobs_request *request, questions *all, int *predictions, lk_error *err) {
+	void *context[] = {(void *)request, all};
 	if (!all->count) return LK_OK;
-	if (!r->gpu) {
+	if (!request->gpu) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu", "is needed to predict how fast %.60s trains", all->at[0].kind->model);
 		return lk_hint(err, "give a name of `lockstep devices`, or measured rates by --rates");
 	}
@@ -283,9 +283,9 @@ static lk_status ask_all(const lk_jobs_request *r, questions *all, int *predicti
 	return LK_OK;
 }
 
-static lk_status find_rates(const lk_jobs_request *r, lk_arena *arena, lk_job_list *list, questions *all,
+static lk_status find_rates(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list, questions *all,
                             measured_rates *measured, int *predictions, lk_error *err) {
-	if (r->rates) LK_TRY(read_rates(r->rates, arena, measured, err));
+	if (request->rates) LK_TRY(read_rates(request->rates, arena, measured, err));
 	if (measured->count) qsort(measured->at, measured->count, sizeof *measured->at, by_gpus);
 	for (size_t i = 0, limit = 4096; i < list->count; i++) {
 		if (is_measured(measured, list->at[i].job.model)) continue;
@@ -295,7 +295,7 @@ static lk_status find_rates(const lk_jobs_request *r, lk_arena *arena, lk_job_li
 		limit = 2 * all->count + 4096;
 	}
 	keep_distinct(all);
-	LK_TRY(ask_all(r, all, predictions, err));
+	LK_TRY(ask_all(request, all, predictions, err));
 	for (size_t i = 0; i < list->count; i++) LK_TRY(settle(all, measured, arena, &list->at[i], err));
 	return LK_OK;
 }

@@ -41,34 +41,34 @@ static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena 
 	return LK_OK;
 }
 
-static lk_status check_ranges(const lk_listed_job *j, int gpus, lk_error *err) {
-	const lk_jobs_job *job = &j->job;
+static lk_status check_ranges(const lk_listed_job *listed_job, int gpus, lk_error *err) {
+	const lk_jobs_job *job = &listed_job->job;
 	if (job->gpus > gpus) {
-		lk_fail(err, LK_ERR_INPUT, j->where, "job %.60s asks for %d GPUs of a cluster of %d", job->name, job->gpus, gpus);
+		lk_fail(err, LK_ERR_INPUT, listed_job->where, "job %.60s asks for %d GPUs of a cluster of %d", job->name, job->gpus, gpus);
 		return lk_hint(err, "it would never start; give it at most %d, or a larger cluster by --gpus", gpus);
 	}
 	if (job->batch_min > job->batch || job->batch > job->batch_max) {
-		lk_fail(err, LK_ERR_INPUT, j->where, "the batch %d of job %.60s is not between batch_min %d and batch_max %d", job->batch,
+		lk_fail(err, LK_ERR_INPUT, listed_job->where, "the batch %d of job %.60s is not between batch_min %d and batch_max %d", job->batch,
 		        job->name, job->batch_min, job->batch_max);
 		return lk_hint(err, "batch is what the job runs with when nothing is elastic");
 	}
 	if (job->gpus_min > job->gpus || job->gpus > job->gpus_max) {
-		lk_fail(err, LK_ERR_INPUT, j->where, "the %d GPUs of job %.60s are not between gpus_min %d and gpus_max %d", job->gpus,
+		lk_fail(err, LK_ERR_INPUT, listed_job->where, "the %d GPUs of job %.60s are not between gpus_min %d and gpus_max %d", job->gpus,
 		        job->name, job->gpus_min, job->gpus_max);
 		return lk_hint(err, "gpus is what the job asks for when nothing is elastic");
 	}
 	return LK_OK;
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, int gpus, lk_arena *arena, lk_listed_job *j, lk_error *err) {
-	lk_jobs_job *job = &j->job;
-	if (!(j->where = lk_arena_strdup(arena, lk_csv_where(csv)))) return lk_oom(err);
+static lk_status read_row(const lk_csv *csv, const int *at, int gpus, lk_arena *arena, lk_listed_job *listed_job, lk_error *err) {
+	lk_jobs_job *job = &listed_job->job;
+	if (!(listed_job->where = lk_arena_strdup(arena, lk_csv_where(csv)))) return lk_oom(err);
 	LK_TRY(text_of(csv, at, NAME, arena, &job->name, err));
 	LK_TRY(text_of(csv, at, MODEL, arena, &job->model, err));
 	char where[256];
-	snprintf(where, sizeof where, "%.200s: column submit_h", j->where);
+	snprintf(where, sizeof where, "%.200s: column submit_h", listed_job->where);
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[SUBMIT]), 0, 1e6, &job->submit_s, where, err));
-	snprintf(where, sizeof where, "%.200s: column samples", j->where);
+	snprintf(where, sizeof where, "%.200s: column samples", listed_job->where);
 	LK_TRY(lk_parse_count(lk_csv_field(csv, at[SAMPLES]), 1, 1e15, &job->samples, where, err));
 	job->submit_s *= 3600;
 	LK_TRY(whole(csv, at, BATCH, LK_JOBS_BATCH_MOST, 0, &job->batch, err));
@@ -78,14 +78,14 @@ static lk_status read_row(const lk_csv *csv, const int *at, int gpus, lk_arena *
 	LK_TRY(whole(csv, at, GPUS_MIN, LK_JOBS_GPUS_MOST, 1, &job->gpus_min, err));
 	LK_TRY(whole(csv, at, GPUS_MAX, LK_JOBS_GPUS_MOST, gpus, &job->gpus_max, err));
 	if (job->gpus_max > gpus) job->gpus_max = gpus;
-	j->kind.model = job->model;
-	LK_TRY(whole(csv, at, SEQ, 1 << 24, 0, &j->kind.seq, err));
-	LK_TRY(whole(csv, at, TP, 1024, 0, &j->kind.tp, err));
-	LK_TRY(whole(csv, at, PP, 1024, 0, &j->kind.pp, err));
-	LK_TRY(text_of(csv, at, DTYPE, arena, &j->kind.dtype, err));
-	LK_TRY(text_of(csv, at, ZERO, arena, &j->kind.zero, err));
-	LK_TRY(text_of(csv, at, RECOMPUTE, arena, &j->kind.recompute, err));
-	return check_ranges(j, gpus, err);
+	listed_job->kind.model = job->model;
+	LK_TRY(whole(csv, at, SEQ, 1 << 24, 0, &listed_job->kind.seq, err));
+	LK_TRY(whole(csv, at, TP, 1024, 0, &listed_job->kind.tp, err));
+	LK_TRY(whole(csv, at, PP, 1024, 0, &listed_job->kind.pp, err));
+	LK_TRY(text_of(csv, at, DTYPE, arena, &listed_job->kind.dtype, err));
+	LK_TRY(text_of(csv, at, ZERO, arena, &listed_job->kind.zero, err));
+	LK_TRY(text_of(csv, at, RECOMPUTE, arena, &listed_job->kind.recompute, err));
+	return check_ranges(listed_job, gpus, err);
 }
 
 /* Jobs of one moment stay in the file's order. */
@@ -102,10 +102,10 @@ struct reading {
 };
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct reading *r = context;
-	if (!lk_push(r->out)) return lk_oom(err);
-	lk_last(r->out)->row = (int)r->out->count;
-	return read_row(csv, at, r->gpus, r->arena, lk_last(r->out), err);
+	struct reading *reading = context;
+	if (!lk_push(reading->out)) return lk_oom(err);
+	lk_last(reading->out)->row = (int)reading->out->count;
+	return read_row(csv, at, reading->gpus, reading->arena, lk_last(reading->out), err);
 }
 
 lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err) {
@@ -119,41 +119,41 @@ lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *ou
 /* ---- writing ---- */
 
 /* A field as CSV: quoted where it must be. */
-static void put_text(lk_sink *s, const char *text) {
+static void put_text(lk_sink *sink, const char *text) {
 	if (!text) text = "";
 	if (!text[strcspn(text, ",\"\r\n")]) {
-		lk_sink_printf(s, "%s", text);
+		lk_sink_printf(sink, "%s", text);
 		return;
 	}
-	lk_sink_printf(s, "\"");
-	for (; *text; text++) lk_sink_printf(s, *text == '"' ? "\"\"" : "%c", *text);
-	lk_sink_printf(s, "\"");
+	lk_sink_printf(sink, "\"");
+	for (; *text; text++) lk_sink_printf(sink, *text == '"' ? "\"\"" : "%c", *text);
+	lk_sink_printf(sink, "\"");
 }
 
-static void put_if(lk_sink *s, int value) {
-	lk_sink_printf(s, ",");
-	if (value) lk_sink_printf(s, "%d", value);
+static void put_if(lk_sink *sink, int value) {
+	lk_sink_printf(sink, ",");
+	if (value) lk_sink_printf(sink, "%d", value);
 }
 
-static void put_job(lk_sink *s, const lk_listed_job *j) {
-	const lk_jobs_job *job = &j->job;
+static void put_job(lk_sink *sink, const lk_listed_job *listed_job) {
+	const lk_jobs_job *job = &listed_job->job;
 	char hours[32], samples[32];
-	put_text(s, job->name);
-	lk_sink_printf(s, ",%s,", lk_format_shortest(job->submit_s / 3600, hours, sizeof hours));
-	put_text(s, job->model);
-	lk_sink_printf(s, ",%s,%d,%d", lk_format_shortest(job->samples, samples, sizeof samples), job->batch, job->gpus);
-	put_if(s, job->batch_min), put_if(s, job->batch_max), put_if(s, job->gpus_min), put_if(s, job->gpus_max);
-	put_if(s, j->kind.seq), put_if(s, j->kind.tp), put_if(s, j->kind.pp);
-	const char *const texts[] = {j->kind.dtype, j->kind.zero, j->kind.recompute};
-	for (int i = 0; i < 3; i++) lk_sink_printf(s, ","), put_text(s, texts[i]);
-	lk_sink_printf(s, "\n");
+	put_text(sink, job->name);
+	lk_sink_printf(sink, ",%s,", lk_format_shortest(job->submit_s / 3600, hours, sizeof hours));
+	put_text(sink, job->model);
+	lk_sink_printf(sink, ",%s,%d,%d", lk_format_shortest(job->samples, samples, sizeof samples), job->batch, job->gpus);
+	put_if(sink, job->batch_min), put_if(sink, job->batch_max), put_if(sink, job->gpus_min), put_if(sink, job->gpus_max);
+	put_if(sink, listed_job->kind.seq), put_if(sink, listed_job->kind.tp), put_if(sink, listed_job->kind.pp);
+	const char *const texts[] = {listed_job->kind.dtype, listed_job->kind.zero, listed_job->kind.recompute};
+	for (int i = 0; i < 3; i++) lk_sink_printf(sink, ","), put_text(sink, texts[i]);
+	lk_sink_printf(sink, "\n");
 }
 
 lk_status lk_jobs_write(const lk_job_list *list, const char *path, lk_error *err) {
-	lk_sink *s;
-	LK_TRY(lk_sink_open(path, &s, err));
-	for (int i = 0; i < COLUMNS; i++) lk_sink_printf(s, "%s%s", i ? "," : "", columns[i]);
-	lk_sink_printf(s, "\n");
-	for (size_t i = 0; i < list->count; i++) put_job(s, &list->at[i]);
-	return lk_sink_commit(s, err);
+	lk_sink *sink;
+	LK_TRY(lk_sink_open(path, &sink, err));
+	for (int i = 0; i < COLUMNS; i++) lk_sink_printf(sink, "%s%s", i ? "," : "", columns[i]);
+	lk_sink_printf(sink, "\n");
+	for (size_t i = 0; i < list->count; i++) put_job(sink, &list->at[i]);
+	return lk_sink_commit(sink, err);
 }

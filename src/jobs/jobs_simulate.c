@@ -20,100 +20,100 @@ struct cluster {
 	const lk_jobs_rate **wanted;
 };
 
-static double end_of(const struct cluster *c, const lk_active_job *a) {
-	if (!a->now) return INFINITY;
-	return fmax(c->now_s, a->paused_until_s) + a->left / a->now->per_s;
+static double end_of(const struct cluster *cluster, const lk_active_job *job) {
+	if (!job->now) return INFINITY;
+	return fmax(cluster->now_s, job->paused_until_s) + job->left / job->now->per_s;
 }
 
 /* The active job that ends first; -1 where none runs. */
-static int first_end(const struct cluster *c, double *end_s) {
+static int first_end(const struct cluster *cluster, double *end_s) {
 	int first = -1;
 	*end_s = INFINITY;
-	for (int i = 0; i < c->count; i++) {
-		double end = end_of(c, &c->active[i]);
+	for (int i = 0; i < cluster->count; i++) {
+		double end = end_of(cluster, &cluster->active[i]);
 		if (end < *end_s) *end_s = end, first = i;
 	}
 	return first;
 }
 
-static void pass_time(struct cluster *c, double until_s) {
-	for (int i = 0; i < c->count; i++) {
-		lk_active_job *a = &c->active[i];
-		if (!a->now) continue;
-		double worked = until_s - fmax(c->now_s, a->paused_until_s);
-		if (worked > 0) a->left = fmax(0, a->left - worked * a->now->per_s);
-		c->courses[a->job].gpu_s += a->now->gpus * (until_s - c->now_s);
+static void pass_time(struct cluster *cluster, double until_s) {
+	for (int i = 0; i < cluster->count; i++) {
+		lk_active_job *job = &cluster->active[i];
+		if (!job->now) continue;
+		double worked = until_s - fmax(cluster->now_s, job->paused_until_s);
+		if (worked > 0) job->left = fmax(0, job->left - worked * job->now->per_s);
+		cluster->courses[job->job].gpu_s += job->now->gpus * (until_s - cluster->now_s);
 	}
-	c->now_s = until_s;
+	cluster->now_s = until_s;
 }
 
-static void arrive(struct cluster *c) {
-	int job = (int)c->arrived++;
-	c->active[c->count++] = (lk_active_job){.job = job, .left = c->list->at[job].job.samples};
-	c->courses[job] = (lk_jobs_course){.start_s = NAN, .end_s = NAN};
-	c->stale = true;
+static void arrive(struct cluster *cluster) {
+	int job = (int)cluster->arrived++;
+	cluster->active[cluster->count++] = (lk_active_job){.job = job, .left = cluster->list->at[job].job.samples};
+	cluster->courses[job] = (lk_jobs_course){.start_s = NAN, .end_s = NAN};
+	cluster->stale = true;
 }
 
-static void end(struct cluster *c, int i) {
-	c->courses[c->active[i].job].end_s = c->now_s;
-	for (c->count--; i < c->count; i++) c->active[i] = c->active[i + 1];
-	c->stale = true;
+static void end(struct cluster *cluster, int i) {
+	cluster->courses[cluster->active[i].job].end_s = cluster->now_s;
+	for (cluster->count--; i < cluster->count; i++) cluster->active[i] = cluster->active[i + 1];
+	cluster->stale = true;
 }
 
-static void change(struct cluster *c, lk_active_job *a, const lk_jobs_rate *to) {
-	lk_jobs_course *course = &c->courses[a->job];
-	if (to == a->now) return;
-	a->now = to;
+static void change(struct cluster *cluster, lk_active_job *job, const lk_jobs_rate *to) {
+	lk_jobs_course *course = &cluster->courses[job->job];
+	if (to == job->now) return;
+	job->now = to;
 	if (!to) return;
-	if (a->started) {
+	if (job->started) {
 		course->restarts++;
-		a->paused_until_s = c->now_s + c->request->restart_s;
+		job->paused_until_s = cluster->now_s + cluster->request->restart_s;
 	} else {
-		course->start_s = c->now_s;
-		a->started = true;
+		course->start_s = cluster->now_s;
+		job->started = true;
 	}
 	if (to->gpus > course->most_gpus) course->most_gpus = to->gpus;
 }
 
-static lk_status divide(struct cluster *c, lk_error *err) {
-	lk_jobs_moment moment = {c->request, c->list, c->active, c->count, &c->allocator, &c->scratch};
-	LK_TRY(c->policy->divide(&moment, c->wanted, err));
-	lk_arena_free(&c->scratch);
+static lk_status divide(struct cluster *cluster, lk_error *err) {
+	lk_jobs_moment moment = {cluster->request, cluster->list, cluster->active, cluster->count, &cluster->allocator, &cluster->scratch};
+	LK_TRY(cluster->policy->divide(&moment, cluster->wanted, err));
+	lk_arena_free(&cluster->scratch);
 	int held = 0;
-	for (int i = 0; i < c->count; i++) {
-		change(c, &c->active[i], c->wanted[i]);
-		held += c->active[i].now ? c->active[i].now->gpus : 0;
+	for (int i = 0; i < cluster->count; i++) {
+		change(cluster, &cluster->active[i], cluster->wanted[i]);
+		held += cluster->active[i].now ? cluster->active[i].now->gpus : 0;
 	}
-	if (held > c->request->gpus)
-		return lk_fail(err, LK_ERR_INTERNAL, "jobs", "policy %s gave away %d of %d GPUs", c->policy->name, held, c->request->gpus);
-	c->stale = false;
-	if (c->policy->elastic) c->next_change_s = c->now_s + 60 * c->request->every_min;
+	if (held > cluster->request->gpus)
+		return lk_fail(err, LK_ERR_INTERNAL, "jobs", "policy %s gave away %d of %d GPUs", cluster->policy->name, held, cluster->request->gpus);
+	cluster->stale = false;
+	if (cluster->policy->elastic) cluster->next_change_s = cluster->now_s + 60 * cluster->request->every_min;
 	return LK_OK;
 }
 
 /* Goes to the next event; false where there is none. */
-static bool next_event(struct cluster *c) {
+static bool next_event(struct cluster *cluster) {
 	double end_s;
-	int first = first_end(c, &end_s);
-	double arrival_s = c->arrived < c->list->count ? c->list->at[c->arrived].job.submit_s : INFINITY;
-	double change_s = c->stale ? c->next_change_s : INFINITY;
+	int first = first_end(cluster, &end_s);
+	double arrival_s = cluster->arrived < cluster->list->count ? cluster->list->at[cluster->arrived].job.submit_s : INFINITY;
+	double change_s = cluster->stale ? cluster->next_change_s : INFINITY;
 	double next_s = fmin(fmin(arrival_s, end_s), change_s);
 	if (isinf(next_s)) return false;
-	pass_time(c, fmax(next_s, c->now_s));
-	if (next_s == end_s) end(c, first);
-	else if (next_s == arrival_s) arrive(c);
+	pass_time(cluster, fmax(next_s, cluster->now_s));
+	if (next_s == end_s) end(cluster, first);
+	else if (next_s == arrival_s) arrive(cluster);
 	return true;
 }
 
-static lk_status run(struct cluster *c, lk_error *err) {
-	while (next_event(c)) {
+static lk_status run(struct cluster *cluster, lk_error *err) {
+	while (next_event(cluster)) {
 		/* Arrivals of one moment are seen together. */
-		while (c->arrived < c->list->count && c->list->at[c->arrived].job.submit_s <= c->now_s) arrive(c);
-		if (c->stale && (!c->policy->elastic || c->now_s >= c->next_change_s)) LK_TRY(divide(c, err));
+		while (cluster->arrived < cluster->list->count && cluster->list->at[cluster->arrived].job.submit_s <= cluster->now_s) arrive(cluster);
+		if (cluster->stale && (!cluster->policy->elastic || cluster->now_s >= cluster->next_change_s)) LK_TRY(divide(cluster, err));
 	}
-	if (c->count)
-		return lk_fail(err, LK_ERR_INTERNAL, c->list->at[c->active[0].job].where, "policy %s never starts job %s", c->policy->name,
-		               c->list->at[c->active[0].job].job.name);
+	if (cluster->count)
+		return lk_fail(err, LK_ERR_INTERNAL, cluster->list->at[cluster->active[0].job].where, "policy %s never starts job %s", cluster->policy->name,
+		               cluster->list->at[cluster->active[0].job].job.name);
 	return LK_OK;
 }
 

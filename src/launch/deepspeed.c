@@ -25,13 +25,13 @@ struct config {
 	double bucket;            /* elements */
 };
 
-static lk_status wrong(struct config *c, const lk_value *value, const char *path, const char *what) {
+static lk_status wrong(struct config *config, const lk_value *value, const char *path, const char *what) {
 	char where[256];
-	lk_arena *arena = c->r->arena;
-	const char *text = lk_arena_printf(arena, "%.200s:%d:%d", c->r->where, value->line, value->column);
-	lk_copy(where, sizeof where, text != NULL ? text : c->r->where);
-	lk_fail(c->r->err, LK_ERR_INPUT, where, "%s: %s", path, what);
-	return lk_hint(c->r->err, "correct the value, or leave the key out");
+	lk_arena *arena = config->r->arena;
+	const char *text = lk_arena_printf(arena, "%.200s:%d:%d", config->r->where, value->line, value->column);
+	lk_copy(where, sizeof where, text != NULL ? text : config->r->where);
+	lk_fail(config->r->err, LK_ERR_INPUT, where, "%s: %s", path, what);
+	return lk_hint(config->r->err, "correct the value, or leave the key out");
 }
 
 static bool is_auto(const lk_value *value) {
@@ -42,137 +42,137 @@ static bool is_null(const lk_value *value) {
 	return value->kind == LK_JSON_NULL;
 }
 
-static lk_status whole(struct config *c, const lk_value *value, const char *path, int low, int high, int *out) {
+static lk_status whole(struct config *config, const lk_value *value, const char *path, int low, int high, int *out) {
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_NUMBER || !(value->number >= low && value->number <= high) ||
 		value->number != floor(value->number))
-		return wrong(c, value, path, lk_arena_printf(c->r->arena, "no whole number in %d..%d", low, high));
+		return wrong(config, value, path, lk_arena_printf(config->r->arena, "no whole number in %d..%d", low, high));
 	*out = (int)value->number;
 	return LK_OK;
 }
 
-static lk_status truth(struct config *c, const lk_value *value, const char *path, bool *out, bool *open) {
+static lk_status truth(struct config *config, const lk_value *value, const char *path, bool *out, bool *open) {
 	if (is_auto(value)) *open = true;
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_TRUE && value->kind != LK_JSON_FALSE)
-		return wrong(c, value, path, "neither true nor false");
+		return wrong(config, value, path, "neither true nor false");
 	*out = value->kind == LK_JSON_TRUE;
 	return LK_OK;
 }
 
 /* ---- keys ---- */
 
-static lk_status read_batch(struct config *c, const lk_value *value, const char *path) {
-	return whole(c, value, path, 1, 1 << 28, &c->batch);
+static lk_status read_batch(struct config *config, const lk_value *value, const char *path) {
+	return whole(config, value, path, 1, 1 << 28, &config->batch);
 }
 
-static lk_status read_micro(struct config *c, const lk_value *value, const char *path) {
-	return whole(c, value, path, 1, 1 << 20, &c->micro);
+static lk_status read_micro(struct config *config, const lk_value *value, const char *path) {
+	return whole(config, value, path, 1, 1 << 20, &config->micro);
 }
 
-static lk_status read_steps(struct config *c, const lk_value *value, const char *path) {
-	return whole(c, value, path, 1, 1 << 24, &c->steps);
+static lk_status read_steps(struct config *config, const lk_value *value, const char *path) {
+	return whole(config, value, path, 1, 1 << 24, &config->steps);
 }
 
-static lk_status read_stage(struct config *c, const lk_value *value, const char *path) {
-	c->stage_open = is_auto(value);
-	return whole(c, value, path, 0, 3, &c->stage);
+static lk_status read_stage(struct config *config, const lk_value *value, const char *path) {
+	config->stage_open = is_auto(value);
+	return whole(config, value, path, 0, 3, &config->stage);
 }
 
-static lk_status read_overlap(struct config *c, const lk_value *value, const char *path) {
+static lk_status read_overlap(struct config *config, const lk_value *value, const char *path) {
 	bool on = false, open = is_null(value);
-	LK_TRY(truth(c, value, path, &on, &open));
-	if (!open) c->overlap = on;
+	LK_TRY(truth(config, value, path, &on, &open));
+	if (!open) config->overlap = on;
 	return LK_OK;
 }
 
-static lk_status read_bucket(struct config *c, const lk_value *value, const char *path) {
+static lk_status read_bucket(struct config *config, const lk_value *value, const char *path) {
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_NUMBER || !(value->number >= 1 && value->number <= 1e13))
-		return wrong(c, value, path, "no number of elements");
-	c->bucket = value->number;
+		return wrong(config, value, path, "no number of elements");
+	config->bucket = value->number;
 	return LK_OK;
 }
 
-static lk_status read_bf16(struct config *c, const lk_value *value, const char *path) {
-	return truth(c, value, path, &c->bf16, &c->dtype_open);
+static lk_status read_bf16(struct config *config, const lk_value *value, const char *path) {
+	return truth(config, value, path, &config->bf16, &config->dtype_open);
 }
 
-static lk_status read_fp16(struct config *c, const lk_value *value, const char *path) {
-	return truth(c, value, path, &c->fp16, &c->dtype_open);
+static lk_status read_fp16(struct config *config, const lk_value *value, const char *path) {
+	return truth(config, value, path, &config->fp16, &config->dtype_open);
 }
 
-static lk_status read_lean_master(struct config *c, const lk_value *value, const char *path) {
+static lk_status read_lean_master(struct config *config, const lk_value *value, const char *path) {
 	bool on = false, open;
-	LK_TRY(truth(c, value, path, &on, &open));
-	if (on) c->job->master_weights = LK_OFF;
+	LK_TRY(truth(config, value, path, &on, &open));
+	if (on) config->job->master_weights = LK_OFF;
 	return LK_OK;
 }
 
-static lk_status read_offload(struct config *c, const lk_value *value, const char *path) {
+static lk_status read_offload(struct config *config, const lk_value *value, const char *path) {
 	if (is_null(value) || is_auto(value)) return LK_OK;
-	if (value->kind != LK_JSON_STRING) return wrong(c, value, path, "no device");
-	c->job->offload_optimizer = strcmp(value->text, "cpu") == 0 || strcmp(value->text, "nvme") == 0;
-	return strcmp(value->text, "nvme") == 0 ? lk_launch_note(c->r, path, "storage is priced as the host's memory")
+	if (value->kind != LK_JSON_STRING) return wrong(config, value, path, "no device");
+	config->job->offload_optimizer = strcmp(value->text, "cpu") == 0 || strcmp(value->text, "nvme") == 0;
+	return strcmp(value->text, "nvme") == 0 ? lk_launch_note(config->r, path, "storage is priced as the host's memory")
 											: LK_OK;
 }
 
-static lk_status read_offload_params(struct config *c, const lk_value *value, const char *path) {
+static lk_status read_offload_params(struct config *config, const lk_value *value, const char *path) {
 	bool none = value->kind != LK_JSON_STRING || strcmp(value->text, "none") == 0;
-	return none ? LK_OK : lk_launch_note(c->r, path, "offloading of parameters is not modelled");
+	return none ? LK_OK : lk_launch_note(config->r, path, "offloading of parameters is not modelled");
 }
 
-static lk_status read_group(struct config *c, const lk_value *value, const char *path) {
-	return whole(c, value, path, 1, LK_JOB_GPUS, &c->job->shard_group);
+static lk_status read_group(struct config *config, const lk_value *value, const char *path) {
+	return whole(config, value, path, 1, LK_JOB_GPUS, &config->job->shard_group);
 }
 
-static lk_status read_hpz(struct config *c, const lk_value *value, const char *path) {
+static lk_status read_hpz(struct config *config, const lk_value *value, const char *path) {
 	int size = 1;
-	LK_TRY(whole(c, value, path, 1, LK_JOB_GPUS, &size));
-	return size > 1 ? lk_launch_note(c->r, path, "a second copy of the parameters within the node is not modelled")
+	LK_TRY(whole(config, value, path, 1, LK_JOB_GPUS, &size));
+	return size > 1 ? lk_launch_note(config->r, path, "a second copy of the parameters within the node is not modelled")
 					: LK_OK;
 }
 
-static lk_status read_tp(struct config *c, const lk_value *value, const char *path) {
-	return whole(c, value, path, 0, 1 << 16, &c->job->tp);
+static lk_status read_tp(struct config *config, const lk_value *value, const char *path) {
+	return whole(config, value, path, 0, 1 << 16, &config->job->tp);
 }
 
-static lk_status read_ep(struct config *c, const lk_value *value, const char *path) {
-	return whole(c, value, path, 0, 1 << 16, &c->job->ep);
+static lk_status read_ep(struct config *config, const lk_value *value, const char *path) {
+	return whole(config, value, path, 0, 1 << 16, &config->job->ep);
 }
 
-static lk_status read_wire(struct config *c, const lk_value *value, const char *path) {
+static lk_status read_wire(struct config *config, const lk_value *value, const char *path) {
 	lk_dtype dtype;
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_STRING || !lk_dtype_parse(value->text, &dtype))
-		return wrong(c, value, path, "no number format");
-	c->job->grad_reduce_fp32 = dtype == LK_FP32 ? LK_ON : LK_OFF;
+		return wrong(config, value, path, "no number format");
+	config->job->grad_reduce_fp32 = dtype == LK_FP32 ? LK_ON : LK_OFF;
 	return LK_OK;
 }
 
-static lk_status read_accumulation(struct config *c, const lk_value *value, const char *path) {
+static lk_status read_accumulation(struct config *config, const lk_value *value, const char *path) {
 	lk_dtype dtype;
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_STRING || !lk_dtype_parse(value->text, &dtype))
-		return wrong(c, value, path, "no number format");
-	c->job->fp32_grads = dtype == LK_FP32 ? LK_ON : LK_OFF;
+		return wrong(config, value, path, "no number format");
+	config->job->fp32_grads = dtype == LK_FP32 ? LK_ON : LK_OFF;
 	return LK_OK;
 }
 
-static lk_status read_optimizer(struct config *c, const lk_value *value, const char *path) {
+static lk_status read_optimizer(struct config *config, const lk_value *value, const char *path) {
 	static const struct {
 		const char *part;
 		lk_optimizer optimizer;
 	} names[] = {{"lamb", LK_OPT_LAMB}, {"adafactor", LK_OPT_ADAFACTOR}, {"sgd", LK_OPT_SGD}, {"adam", LK_OPT_ADAM}};
 	if (is_auto(value) || is_null(value)) return LK_OK;
-	if (value->kind != LK_JSON_STRING) return wrong(c, value, path, "no name");
+	if (value->kind != LK_JSON_STRING) return wrong(config, value, path, "no name");
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		if (strcasestr(value->text, names[i].part) == NULL) continue;
-		c->job->optimizer = names[i].optimizer;
+		config->job->optimizer = names[i].optimizer;
 		bool plain = strncasecmp(value->text, names[i].part, strlen(names[i].part)) == 0;
-		return plain ? LK_OK : lk_launch_note(c->r, path, "compressed communication of the optimizer is not modelled");
+		return plain ? LK_OK : lk_launch_note(config->r, path, "compressed communication of the optimizer is not modelled");
 	}
-	return lk_launch_note(c->r, path, "it is priced as adam");
+	return lk_launch_note(config->r, path, "it is priced as adam");
 }
 
 #define LOGGING "logging: not part of the step"
@@ -240,7 +240,7 @@ static const struct {
 	{"pipeline", NULL, "the number of stages is said by the trainer's flags"},
 };
 
-static lk_status read_object(struct config *c, const lk_value *object, const char *prefix, int depth);
+static lk_status read_object(struct config *config, const lk_value *object, const char *prefix, int depth);
 
 /* The row of a path, else that of the nearest path above it that has a reason; -1: none. */
 static int find_key(const char *path) {
@@ -253,81 +253,81 @@ static int find_key(const char *path) {
 	return found;
 }
 
-static lk_status read_member(struct config *c, const char *path, const lk_value *value, int depth) {
+static lk_status read_member(struct config *config, const char *path, const lk_value *value, int depth) {
 	int key = find_key(path);
 	if (value->kind == LK_JSON_OBJECT && depth < 3 &&
 		(key < 0 || strcmp(keys[key].path, path) != 0 || keys[key].read == NULL)) {
-		if (value->count > 0) return read_object(c, value, path, depth + 1);
+		if (value->count > 0) return read_object(config, value, path, depth + 1);
 		return LK_OK;
 	}
 	if (key >= 0 && keys[key].read != NULL) {
-		if (is_auto(value)) LK_TRY(lk_launch_note(c->r, path, "auto: the trainer's flags or the defaults say it"));
-		return keys[key].read(c, value, path);
+		if (is_auto(value)) LK_TRY(lk_launch_note(config->r, path, "auto: the trainer's flags or the defaults say it"));
+		return keys[key].read(config, value, path);
 	}
-	return lk_launch_note(c->r, path, key >= 0 ? keys[key].reason : "unknown to lockstep");
+	return lk_launch_note(config->r, path, key >= 0 ? keys[key].reason : "unknown to lockstep");
 }
 
-static lk_status read_object(struct config *c, const lk_value *object, const char *prefix, int depth) {
+static lk_status read_object(struct config *config, const lk_value *object, const char *prefix, int depth) {
 	for (size_t i = 0; i < object->count; i++) {
 		bool last = true; /* of equal keys the last one counts */
 		for (size_t k = i + 1; k < object->count && object->count <= 1024; k++)
 			last &= strcmp(object->keys[i], object->keys[k]) != 0;
 		if (!last) continue;
 		const char *path = prefix[0] == '\0' ? object->keys[i]
-		                                     : lk_arena_printf(c->r->arena, "%s.%s", prefix, object->keys[i]);
-		if (path == NULL) return lk_oom(c->r->err);
-		LK_TRY(read_member(c, path, &object->items[i], depth));
+		                                     : lk_arena_printf(config->r->arena, "%s.%s", prefix, object->keys[i]);
+		if (path == NULL) return lk_oom(config->r->err);
+		LK_TRY(read_member(config, path, &object->items[i], depth));
 	}
 	return LK_OK;
 }
 
 /* ---- what the keys mean together ---- */
 
-static void finish_batch(const struct config *c) {
-	lk_job *job = c->job;
-	if (c->batch > 0) job->gbs = c->batch;
-	if (c->micro > 0) job->mbs = c->micro;
-	if (c->batch == 0 && c->micro == 0 && c->steps == 0) return;
-	bool two = (c->batch > 0 || job->gbs > 0) && c->micro > 0;
-	job->microbatches = c->steps > 0 ? c->steps : two ? 0 : 1;
+static void finish_batch(const struct config *config) {
+	lk_job *job = config->job;
+	if (config->batch > 0) job->gbs = config->batch;
+	if (config->micro > 0) job->mbs = config->micro;
+	if (config->batch == 0 && config->micro == 0 && config->steps == 0) return;
+	bool two = (config->batch > 0 || job->gbs > 0) && config->micro > 0;
+	job->microbatches = config->steps > 0 ? config->steps : two ? 0 : 1;
 }
 
-static lk_status finish(struct config *c) {
-	lk_job *job = c->job;
-	finish_batch(c);
-	if (!c->stage_open) {
-		job->sharding = (lk_sharding)c->stage;
+static lk_status finish(struct config *config) {
+	lk_job *job = config->job;
+	finish_batch(config);
+	if (!config->stage_open) {
+		job->sharding = (lk_sharding)config->stage;
 		job->sharding_said = true;
 	}
-	bool overlap = c->overlap >= 0 ? c->overlap : c->stage == 3;
+	bool overlap = config->overlap >= 0 ? config->overlap : config->stage == 3;
 	job->overlap_grad_reduce = overlap ? LK_ON : LK_OFF;
-	job->overlap_param_gather = c->stage == 3 ? LK_ON : LK_OFF; /* stage 1 and 2 gather at the end of the step */
-	if (c->bf16 && c->fp16) {
-		lk_fail(c->r->err, LK_ERR_INPUT, c->r->where, "bf16 and fp16 are both enabled");
-		return lk_hint(c->r->err, "enable one of them");
+	job->overlap_param_gather = config->stage == 3 ? LK_ON : LK_OFF; /* stage 1 and 2 gather at the end of the step */
+	if (config->bf16 && config->fp16) {
+		lk_fail(config->r->err, LK_ERR_INPUT, config->r->where, "bf16 and fp16 are both enabled");
+		return lk_hint(config->r->err, "enable one of them");
 	}
-	if (c->bf16 || c->fp16 || (!c->dtype_open && !job->dtype_said)) {
-		job->dtype = c->bf16 ? LK_BF16 : c->fp16 ? LK_FP16 : LK_FP32;
+	if (config->bf16 || config->fp16 || (!config->dtype_open && !job->dtype_said)) {
+		job->dtype = config->bf16 ? LK_BF16 : config->fp16 ? LK_FP16 : LK_FP32;
 		job->dtype_said = true;
 	}
 	bool wide = job->grad_reduce_fp32 == LK_ON || (job->dtype_said && job->dtype == LK_FP32);
-	if (c->bucket > 0) job->bucket_bytes = c->bucket * (wide ? 4 : 2);
+	if (config->bucket > 0) job->bucket_bytes = config->bucket * (wide ? 4 : 2);
 	lk_copy(job->stack, sizeof job->stack,
 			strncmp(job->stack, "megatron", 8) == 0 ? "megatron-deepspeed" : "deepspeed");
 	return LK_OK;
 }
 
-static lk_status apply(lk_reading *r, const lk_value *root) {
-	struct config c = {.r = r, .job = r->out->job, .overlap = -1};
+static lk_status apply(lk_reading *reading, const lk_value *root) {
+	struct config c = {.r = reading, .job = reading->out->job, .overlap = -1};
 	if (root->kind != LK_JSON_OBJECT) return wrong(&c, root, "config", "no object");
 	LK_TRY(read_object(&c, root, "", 0));
 	return finish(&c);
 }
 
-lk_status lk_deepspeed_stream(lk_reading *r, lk_stream *in) {
+lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in) {
 	lk_value *root;
-	LK_TRY(lk_json_document(r->arena, in, &root, r->err));
-	return apply(r, root);
+	LK_TRY(lk_json_document(reading->arena, in, &root, reading->err));
+	return apply(reading, root);
 }
 
 static int digit(char c) {
@@ -350,14 +350,14 @@ static char *inline_config(lk_arena *arena, const char *text, size_t *size) {
 	return out != NULL && *size > 1 && out[0] == '{' ? out : NULL;
 }
 
-lk_status lk_deepspeed_apply(lk_reading *r, const char *path) {
+lk_status lk_deepspeed_apply(lk_reading *reading, const char *path) {
 	lk_stream *in;
-	lk_reading inner = *r;
+	lk_reading inner = *reading;
 	size_t size;
-	char *text = inline_config(r->arena, path, &size);
+	char *text = inline_config(reading->arena, path, &size);
 	inner.where = text != NULL ? "--deepspeed_config" : path;
-	if (text != NULL) LK_TRY(lk_stream_memory(text, size, inner.where, &in, r->err));
-	else LK_TRY(lk_stream_open(path, &in, r->err));
+	if (text != NULL) LK_TRY(lk_stream_memory(text, size, inner.where, &in, reading->err));
+	else LK_TRY(lk_stream_open(path, &in, reading->err));
 	lk_status status = lk_deepspeed_stream(&inner, in);
 	lk_stream_close(in);
 	return status;

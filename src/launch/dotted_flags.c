@@ -97,8 +97,8 @@ static const lk_field *field_named(const char *name) {
 }
 
 static const struct path_row *find(int dialect, const char *path, size_t length) {
-	for (const struct path_row *r = rows; r->path != NULL; r++)
-		if (r->dialect == dialect && strlen(r->path) == length && strncmp(r->path, path, length) == 0) return r;
+	for (const struct path_row *row = rows; row->path != NULL; row++)
+		if (row->dialect == dialect && strlen(row->path) == length && strncmp(row->path, path, length) == 0) return row;
 	return NULL;
 }
 
@@ -112,44 +112,44 @@ bool lk_dotted_flag(int dialect, const char *path) {
 
 /* ---- reading ---- */
 
-static lk_status set_number(lk_reading *r, const char *path, const char *value, int *out) {
+static lk_status set_number(lk_reading *reading, const char *path, const char *value, int *out) {
 	long long number;
-	LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &number, path, r->err));
+	LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &number, path, reading->err));
 	*out = (int)number;
 	return LK_OK;
 }
 
-static lk_status set_field(lk_reading *r, lk_dotted *d, const struct path_row *row, const char *value) {
+static lk_status set_field(lk_reading *reading, lk_dotted *dotted, const struct path_row *row, const char *value) {
 	bool known;
-	for (const struct pair *p = row->values; p != NULL && p->theirs != NULL; p++)
-		if (strcmp(p->theirs, value) == 0) value = p->ours;
-	LK_TRY(lk_field_set(&d->job, row->field, strlen(row->field), value, &known, r->err));
-	if (strcmp(row->path, "parallelism.pipeline_parallel_microbatch_size") == 0) d->micro = d->job.mbs;
+	for (const struct pair *pair = row->values; pair != NULL && pair->theirs != NULL; pair++)
+		if (strcmp(pair->theirs, value) == 0) value = pair->ours;
+	LK_TRY(lk_field_set(&dotted->job, row->field, strlen(row->field), value, &known, reading->err));
+	if (strcmp(row->path, "parallelism.pipeline_parallel_microbatch_size") == 0) dotted->micro = dotted->job.mbs;
 	return LK_OK;
 }
 
-lk_status lk_dotted_read(lk_reading *r, lk_dotted *d, const char *path, const char *value) {
+lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path, const char *value) {
 	char name[96];
 	lk_copy(name, sizeof name, path);
-	if (strcmp(path, "trainer.num_nodes") == 0) return set_number(r, path, value, &d->nodes);
-	if (strcmp(path, "trainer.devices") == 0) return set_number(r, path, value, &d->devices);
-	if (strcmp(path, "training.local_batch_size") == 0) return set_number(r, path, value, &d->local);
-	const struct path_row *row = find(d->dialect, path, strlen(path));
-	if (row == NULL) return lk_launch_note(r, name, "unknown to lockstep");
-	if (row->field == NULL) return lk_launch_note(r, name, row->reason);
-	return set_field(r, d, row, value);
+	if (strcmp(path, "trainer.num_nodes") == 0) return set_number(reading, path, value, &dotted->nodes);
+	if (strcmp(path, "trainer.devices") == 0) return set_number(reading, path, value, &dotted->devices);
+	if (strcmp(path, "training.local_batch_size") == 0) return set_number(reading, path, value, &dotted->local);
+	const struct path_row *row = find(dotted->dialect, path, strlen(path));
+	if (row == NULL) return lk_launch_note(reading, name, "unknown to lockstep");
+	if (row->field == NULL) return lk_launch_note(reading, name, row->reason);
+	return set_field(reading, dotted, row, value);
 }
 
 /* torchtitan's local batch is that of one forward and backward pass of all of a pipeline's micro-batches. */
-lk_status lk_dotted_finish(lk_reading *r, lk_dotted *d, int *gpus) {
-	lk_job *job = &d->job;
-	if (d->local > 0 && d->micro == 0 && job->pp <= 1) job->mbs = d->local;
-	if (d->nodes > 0 || d->devices > 0) {
-		int64_t all = (int64_t)(d->nodes > 0 ? d->nodes : 1) * (d->devices > 0 ? d->devices : 1);
-		if (all > LK_JOB_GPUS) return lk_fail(r->err, LK_ERR_INPUT, r->where, "%lld ranks", (long long)all);
+lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
+	lk_job *job = &dotted->job;
+	if (dotted->local > 0 && dotted->micro == 0 && job->pp <= 1) job->mbs = dotted->local;
+	if (dotted->nodes > 0 || dotted->devices > 0) {
+		int64_t all = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) * (dotted->devices > 0 ? dotted->devices : 1);
+		if (all > LK_JOB_GPUS) return lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%lld ranks", (long long)all);
 		*gpus = (int)all;
 	}
-	if (job->stack[0] == '\0') lk_copy(job->stack, sizeof job->stack, d->dialect == NEMO ? "nemo" : "torchtitan");
+	if (job->stack[0] == '\0') lk_copy(job->stack, sizeof job->stack, dotted->dialect == NEMO ? "nemo" : "torchtitan");
 	return LK_OK;
 }
 
@@ -159,8 +159,8 @@ lk_status lk_dotted_finish(lk_reading *r, lk_dotted *d, int *gpus) {
 static const char *theirs(lk_arena *arena, const struct path_row *row, const lk_field *field, const lk_job *job) {
 	const char *value = lk_field_text(arena, field, job);
 	if (value == NULL || row->values == NULL) return value;
-	for (const struct pair *p = row->values; p->theirs != NULL; p++)
-		if (strcmp(p->ours, value) == 0) return p->theirs;
+	for (const struct pair *pair = row->values; pair->theirs != NULL; pair++)
+		if (strcmp(pair->ours, value) == 0) return pair->theirs;
 	return row->values == nones ? value : NULL;
 }
 
@@ -211,8 +211,8 @@ static const char *recipe(lk_arena *arena, const char *name) {
 
 bool lk_dotted_write(lk_arena *arena, int dialect, const lk_job *job, lk_words *words) {
 	if (!put_launcher(arena, dialect, recipe(arena, job->model.name), job, words)) return false;
-	for (const struct path_row *r = rows; r->path != NULL; r++)
-		if (r->dialect == dialect && !put_row(arena, dialect, r, job, words)) return false;
+	for (const struct path_row *row = rows; row->path != NULL; row++)
+		if (row->dialect == dialect && !put_row(arena, dialect, row, job, words)) return false;
 	if (dialect == NEMO && job->recompute == LK_RECOMPUTE_FULL)
 		return put(words, lk_arena_printf(arena, "model.config.recompute_method=%s", job->recompute_layers > 0 ? "block" : "uniform"));
 	if (dialect == NEMO) return true;

@@ -32,7 +32,7 @@ typedef struct lk_reading {
 } lk_reading;
 
 /* launch.c */
-lk_status lk_launch_note(lk_reading *r, const char *flag, const char *reason);
+lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason);
 /* Whether a word starts a launcher or a python script; NULL-safe. */
 bool lk_launch_starts(const char *word);
 bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pretrain ... */
@@ -47,15 +47,15 @@ typedef struct lk_launched {
 	const lk_word *script;    /* text of bash -c */
 } lk_launched;
 /* Reads the launcher that `words` begins with; used is 0 where the first word is none. */
-lk_status lk_launcher_read(lk_reading *r, const lk_word *words, size_t count, lk_launch_ranks *ranks, lk_launched *out);
+lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count, lk_launch_ranks *ranks, lk_launched *out);
 /* A line "#SBATCH ..." of a batch script, without that word. */
-lk_status lk_launcher_sbatch(lk_reading *r, const char *line, lk_launch_ranks *ranks);
+lk_status lk_launcher_sbatch(lk_reading *reading, const char *line, lk_launch_ranks *ranks);
 /* NAME=value in front of a program. */
 bool lk_launch_setting(const lk_word *word);
 
 /* script.c: the words of the last launch command of a script, in *words (freed by the caller). `environment` (may be
  * NULL): NAME=value words that the script inherits. */
-lk_status lk_script_words(lk_reading *r, const char *text, size_t size, const lk_words *environment, lk_words *words,
+lk_status lk_script_words(lk_reading *reading, const char *text, size_t size, const lk_words *environment, lk_words *words,
                           lk_launch_ranks *batch);
 
 /* megatron_flags.c, megatron.c: the flags of Megatron-LM. The embedded job holds what flags state one to one; the rest
@@ -98,17 +98,17 @@ typedef struct lk_flag {
 
 extern const lk_flag lk_megatron_flags[];
 const lk_flag *lk_megatron_flag(const char *name); /* without dashes; NULL if unknown */
-void lk_megatron_init(lk_megatron *m);
+void lk_megatron_init(lk_megatron *megatron);
 /* Reads one flag whose values are words[0..count); *used of them were its own. */
-lk_status lk_megatron_read(lk_reading *r, lk_megatron *m, const char *name, const lk_word *words, size_t count,
+lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const char *name, const lk_word *words, size_t count,
                            size_t *used);
 /* Flags to job, by Megatron's rules, and back. `gpus` 0: not known. */
-lk_status lk_megatron_finish(lk_reading *r, lk_megatron *m, int gpus);
+lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpus);
 lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err);
 
 /* trainer_flags.c: flags of HuggingFace's trainer, used where none of Megatron-LM's own stand beside them. */
 bool lk_trainer_flag(const char *name);
-lk_status lk_trainer_read(lk_reading *r, lk_job *job, const char *name, const lk_word *words, size_t count,
+lk_status lk_trainer_read(lk_reading *reading, lk_job *job, const char *name, const lk_word *words, size_t count,
 						  size_t *used);
 void lk_trainer_finish(lk_job *job, bool bf16, bool fp16);
 
@@ -119,8 +119,8 @@ typedef struct lk_dotted {
 	int nodes, devices, local, micro;
 } lk_dotted;
 bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
-lk_status lk_dotted_read(lk_reading *r, lk_dotted *d, const char *path, const char *value);
-lk_status lk_dotted_finish(lk_reading *r, lk_dotted *d, int *gpus);
+lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path, const char *value);
+lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus);
 /* The job as words, without the network and what the dialect cannot say; false when memory is out. */
 bool lk_dotted_write(lk_arena *arena, int dialect, const lk_job *job, lk_words *words);
 
@@ -156,7 +156,7 @@ const char *lk_shell_quote(lk_arena *arena, const char *text);
 lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char *value, bool *known, lk_error *err);
 
 /* deepspeed.c: a config applied to r->out->job. */
-lk_status lk_deepspeed_apply(lk_reading *r, const char *path);
-lk_status lk_deepspeed_stream(lk_reading *r, lk_stream *in);
+lk_status lk_deepspeed_apply(lk_reading *reading, const char *path);
+lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in);
 
 #endif

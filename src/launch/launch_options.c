@@ -99,21 +99,21 @@ bool lk_launch_starts(const char *word) {
 	return lk_launch_nemo(word) || (kind != 0 && kind != WRAPPER && kind != SHELL) || ends_with(word, ".py");
 }
 
-static lk_status unknown_value(lk_reading *r, const char *option, const lk_word *value) {
-	lk_fail(r->err, LK_ERR_INPUT, r->where, "%s: %s", option, value->unknown);
-	return lk_hint(r->err, "write the number into the script");
+static lk_status unknown_value(lk_reading *reading, const char *option, const lk_word *value) {
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", option, value->unknown);
+	return lk_hint(reading->err, "write the number into the script");
 }
 
 /* "8", "gpu:8", "gpu:h100:8", "h100:8", "1:4" (elastic, the most), "auto" (not said). */
-static lk_status read_count(lk_reading *r, const char *option, const lk_word *value, bool fail, int *out) {
-	if (value->unknown != NULL) return fail ? unknown_value(r, option, value) : LK_OK;
+static lk_status read_count(lk_reading *reading, const char *option, const lk_word *value, bool fail, int *out) {
+	if (value->unknown != NULL) return fail ? unknown_value(reading, option, value) : LK_OK;
 	const char *colon = strrchr(value->text, ':'), *number = colon != NULL ? colon + 1 : value->text;
 	if (!isdigit((unsigned char)*number)) return LK_OK;
 	long long count;
-	LK_TRY(lk_parse_int(number, 1, LK_JOB_GPUS, &count, option, r->err));
+	LK_TRY(lk_parse_int(number, 1, LK_JOB_GPUS, &count, option, reading->err));
 	*out = (int)count;
 	if (colon != NULL && isdigit((unsigned char)value->text[0]) && strtol(value->text, NULL, 10) != count)
-		return lk_launch_note(r, option, "the number of nodes may change while the job runs; the largest is taken");
+		return lk_launch_note(reading, option, "the number of nodes may change while the job runs; the largest is taken");
 	return LK_OK;
 }
 
@@ -127,14 +127,14 @@ static void read_listed(const char *text, lk_launch_ranks *ranks) {
 	if (strchr(text, ':') != NULL) ranks->total = total;
 }
 
-static lk_status apply(lk_reading *r, meaning means, const char *option, const lk_word *value, lk_launch_ranks *ranks) {
+static lk_status apply(lk_reading *reading, meaning means, const char *option, const lk_word *value, lk_launch_ranks *ranks) {
 	switch (means) {
-	case PER_NODE: return read_count(r, option, value, true, &ranks->per_node);
-	case NODES: return read_count(r, option, value, ranks->nodes == 0, &ranks->nodes);
-	case TOTAL: return read_count(r, option, value, true, &ranks->total);
-	case TASKS_PER_NODE: return read_count(r, option, value, true, &ranks->tasks_per_node);
+	case PER_NODE: return read_count(reading, option, value, true, &ranks->per_node);
+	case NODES: return read_count(reading, option, value, ranks->nodes == 0, &ranks->nodes);
+	case TOTAL: return read_count(reading, option, value, true, &ranks->total);
+	case TASKS_PER_NODE: return read_count(reading, option, value, true, &ranks->tasks_per_node);
 	case LISTED:
-		if (value->unknown != NULL) return unknown_value(r, option, value);
+		if (value->unknown != NULL) return unknown_value(reading, option, value);
 		read_listed(value->text, ranks);
 		return LK_OK;
 	default: return LK_OK;
@@ -182,7 +182,7 @@ static bool is_target(int kind, const lk_word *word) {
 }
 
 /* The options of one launcher; *used counts words. *argument: what python -m or bash -c starts. */
-static lk_status launcher_options(lk_reading *r, int kind, const lk_word *words, size_t count, lk_launch_ranks *ranks,
+static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *words, size_t count, lk_launch_ranks *ranks,
 								  size_t *used, const lk_word **argument) {
 	size_t i = 0;
 	*argument = NULL;
@@ -197,21 +197,21 @@ static lk_status launcher_options(lk_reading *r, int kind, const lk_word *words,
 		if (o.needs_next && ++i >= count) break;
 		if (o.needs_next) o.value = words[i];
 		if (options[o.at].means == ARGUMENT) *argument = &words[i];
-		else LK_TRY(apply(r, options[o.at].means, options[o.at].name, &o.value, ranks));
+		else LK_TRY(apply(reading, options[o.at].means, options[o.at].name, &o.value, ranks));
 	}
 	*used = i < count ? i : count;
 	return LK_OK;
 }
 
-lk_status lk_launcher_sbatch(lk_reading *r, const char *line, lk_launch_ranks *ranks) {
+lk_status lk_launcher_sbatch(lk_reading *reading, const char *line, lk_launch_ranks *ranks) {
 	lk_word words[8];
 	size_t count = 0, used;
 	const lk_word *argument;
-	char *text = lk_arena_strdup(r->arena, line), *save = NULL;
-	if (text == NULL) return lk_oom(r->err);
+	char *text = lk_arena_strdup(reading->arena, line), *save = NULL;
+	if (text == NULL) return lk_oom(reading->err);
 	for (char *at = strtok_r(text, " \t\r", &save); at != NULL && count < 8; at = strtok_r(NULL, " \t\r", &save))
 		words[count++] = (lk_word){.text = at};
-	return launcher_options(r, SLURM, words, count, ranks, &used, &argument);
+	return launcher_options(reading, SLURM, words, count, ranks, &used, &argument);
 }
 
 bool lk_launch_setting(const lk_word *word) {
@@ -220,14 +220,14 @@ bool lk_launch_setting(const lk_word *word) {
 	return n > 0 && !isdigit((unsigned char)word->text[0]) && word->text[n] == '=';
 }
 
-lk_status lk_launcher_read(lk_reading *r, const lk_word *words, size_t count, lk_launch_ranks *ranks, lk_launched *out) {
+lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count, lk_launch_ranks *ranks, lk_launched *out) {
 	const lk_word *argument;
 	size_t options_used;
 	int kind = count > 0 ? program(words[0].text) : 0;
 	*out = (lk_launched){0};
 	if (kind == 0) return LK_OK;
 	lk_launch_ranks own = {.nodes = ranks->nodes};
-	LK_TRY(launcher_options(r, kind, words + 1, count - 1, &own, &options_used, &argument));
+	LK_TRY(launcher_options(reading, kind, words + 1, count - 1, &own, &options_used, &argument));
 	out->used = 1 + options_used;
 	ranks->nodes = own.nodes;
 	if (own.per_node > 0 || own.total > 0) ranks->total = own.total; /* the inner launcher knows better */
@@ -236,9 +236,9 @@ lk_status lk_launcher_read(lk_reading *r, const lk_word *words, size_t count, lk
 	if (kind == SHELL) {
 		out->script = argument;
 		if (argument != NULL || out->used >= count) return LK_OK;
-		lk_fail(r->err, LK_ERR_INPUT, r->where, "the training is launched by another script, %s",
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "the training is launched by another script, %s",
 				words[out->used].text);
-		return lk_hint(r->err, "give that script");
+		return lk_hint(reading->err, "give that script");
 	}
 	if (argument != NULL && program(argument->text) == 0) out->program = argument;
 	if (argument != NULL && program(argument->text) != 0) out->used--; /* python -m torch.distributed.run */

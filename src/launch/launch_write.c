@@ -11,13 +11,13 @@
 #include <string.h>
 #include "base/text.h"
 
-static void put_experts(lk_arena *arena, const lk_model *model, lk_megatron *m) {
-	lk_model *out = &m->job.model;
+static void put_experts(lk_arena *arena, const lk_model *model, lk_megatron *megatron) {
+	lk_model *out = &megatron->job.model;
 	bool plain = model->dense_layers == 0 && model->moe_offset == 0;
 	if (plain && model->moe_every > 1) {
-		m->moe_freq = lk_arena_printf(arena, "%d", model->moe_every);
+		megatron->moe_freq = lk_arena_printf(arena, "%d", model->moe_every);
 	} else if (!plain && model->moe_every <= 1 && model->dense_layers <= model->layers) {
-		m->moe_freq =
+		megatron->moe_freq =
 			lk_arena_printf(arena, "([0]*%d+[1]*%d)", model->dense_layers, model->layers - model->dense_layers);
 	} else if (!plain) {
 		char *text = lk_arena_alloc(arena, 2 * (size_t)model->layers + 2), *at = text;
@@ -26,17 +26,17 @@ static void put_experts(lk_arena *arena, const lk_model *model, lk_megatron *m) 
 			*at++ = lk_model_is_moe(model, i) ? '1' : '0';
 		}
 		if (text != NULL) *at = ']';
-		m->moe_freq = text;
+		megatron->moe_freq = text;
 	}
 	if (out->expert_ffn == out->ffn) out->expert_ffn = 0;
 }
 
-static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *m) {
+static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *megatron) {
 	lk_megatron start;
 	lk_megatron_init(&start);
-	lk_model *out = &m->job.model;
-	m->group_query = model->kv_heads != model->heads;
-	m->query_groups = m->group_query ? model->kv_heads : 1;
+	lk_model *out = &megatron->job.model;
+	megatron->group_query = model->kv_heads != model->heads;
+	megatron->query_groups = megatron->group_query ? model->kv_heads : 1;
 	out->kv_heads = 0;
 	if (model->attention == LK_ATTN_HEADS) {
 		out->q_lora = 0;
@@ -45,20 +45,20 @@ static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *m) {
 		out->qk_rope = start.job.model.qk_rope;
 		out->v_dim = start.job.model.v_dim;
 	}
-	m->latent = model->attention == LK_ATTN_MLA;
-	m->swiglu = model->gated;
-	m->bias_linear = model->out_bias;
-	m->qkv_bias = model->qkv_bias && !model->out_bias;
-	m->untie = !model->tied;
-	m->normalization = model->norm == LK_NORM_RMS;
-	m->max_positions = model->context;
-	m->positions = model->relative_buckets > 0 ? 3 : model->position_rows > 0 ? 0 : 1;
-	if (model->relative_buckets > 0) m->relative_buckets = model->relative_buckets;
-	m->softmax = model->attention_sinks > 0;
-	m->binary_head = model->pooler || model->network != LK_NET_ENCODER;
-	if (model->window > 0) m->window = lk_arena_printf(arena, "%d,0", model->window);
-	if (model->window > 0 && model->full_every > 0) m->window_freq = lk_arena_printf(arena, "%d", model->full_every);
-	if (model->experts > 0) put_experts(arena, model, m);
+	megatron->latent = model->attention == LK_ATTN_MLA;
+	megatron->swiglu = model->gated;
+	megatron->bias_linear = model->out_bias;
+	megatron->qkv_bias = model->qkv_bias && !model->out_bias;
+	megatron->untie = !model->tied;
+	megatron->normalization = model->norm == LK_NORM_RMS;
+	megatron->max_positions = model->context;
+	megatron->positions = model->relative_buckets > 0 ? 3 : model->position_rows > 0 ? 0 : 1;
+	if (model->relative_buckets > 0) megatron->relative_buckets = model->relative_buckets;
+	megatron->softmax = model->attention_sinks > 0;
+	megatron->binary_head = model->pooler || model->network != LK_NET_ENCODER;
+	if (model->window > 0) megatron->window = lk_arena_printf(arena, "%d,0", model->window);
+	if (model->window > 0 && model->full_every > 0) megatron->window_freq = lk_arena_printf(arena, "%d", model->full_every);
+	if (model->experts > 0) put_experts(arena, model, megatron);
 	else out->topk = start.job.model.topk;
 	if (model->image == 0) {
 		out->image = start.job.model.image;
@@ -67,74 +67,74 @@ static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *m) {
 	}
 }
 
-static void put_numbers(const lk_job *job, lk_megatron *m) {
+static void put_numbers(const lk_job *job, lk_megatron *megatron) {
 	static const int moments[LK_DTYPES] = {[LK_FP16] = 1, [LK_BF16] = 2, [LK_FP8] = 3};
-	m->fp16 = job->dtype == LK_FP16;
-	m->bf16 = job->dtype > LK_FP16;
-	m->fp8 = job->dtype == LK_FP8 || job->dtype == LK_MXFP8;
-	m->fp8_recipe = job->dtype == LK_MXFP8 ? 2 : 0;
-	m->fp4 = job->dtype == LK_NVFP4;
-	m->grads_fp32 = m->fp16 && job->fp32_grads == LK_ON;
-	m->reduce_bf16 = m->bf16 && job->grad_reduce_fp32 != LK_ON;
-	m->params_dtype = job->dtype > LK_TF32 && job->master_weights == LK_OFF;
-	m->moment_dtype = m->moment2_dtype = moments[job->state_dtype];
-	m->optimizer = job->optimizer == LK_OPT_SGD;
-	m->bucket_params = job->bucket_bytes / (job->grad_reduce_fp32 == LK_ON ? 4 : 2);
+	megatron->fp16 = job->dtype == LK_FP16;
+	megatron->bf16 = job->dtype > LK_FP16;
+	megatron->fp8 = job->dtype == LK_FP8 || job->dtype == LK_MXFP8;
+	megatron->fp8_recipe = job->dtype == LK_MXFP8 ? 2 : 0;
+	megatron->fp4 = job->dtype == LK_NVFP4;
+	megatron->grads_fp32 = megatron->fp16 && job->fp32_grads == LK_ON;
+	megatron->reduce_bf16 = megatron->bf16 && job->grad_reduce_fp32 != LK_ON;
+	megatron->params_dtype = job->dtype > LK_TF32 && job->master_weights == LK_OFF;
+	megatron->moment_dtype = megatron->moment2_dtype = moments[job->state_dtype];
+	megatron->optimizer = job->optimizer == LK_OPT_SGD;
+	megatron->bucket_params = job->bucket_bytes / (job->grad_reduce_fp32 == LK_ON ? 4 : 2);
 }
 
-static void put_modules(lk_arena *arena, const lk_job *job, lk_megatron *m) {
+static void put_modules(lk_arena *arena, const lk_job *job, lk_megatron *megatron) {
 	bool parts = job->recompute_norms || job->recompute_expert_activation || job->recompute_latent_up;
 	if (!parts && !job->recompute_mlp) return;
 	if (job->recompute == LK_RECOMPUTE_FULL) return;
-	m->granularity = 2;
-	m->modules = lk_arena_printf(arena, "%s%s%s%s%s", job->recompute == LK_RECOMPUTE_SELECTIVE ? "core_attn" : "",
+	megatron->granularity = 2;
+	megatron->modules = lk_arena_printf(arena, "%s%s%s%s%s", job->recompute == LK_RECOMPUTE_SELECTIVE ? "core_attn" : "",
 	                             job->recompute_mlp ? " mlp" : "", job->recompute_norms ? " layernorm" : "",
 	                             job->recompute_expert_activation ? " moe_act" : "",
 	                             job->recompute_latent_up ? " mla_up_proj" : "");
-	if (m->modules != NULL) m->modules += m->modules[0] == ' ';
+	if (megatron->modules != NULL) megatron->modules += megatron->modules[0] == ' ';
 }
 
-static void put_recompute(lk_arena *arena, const lk_job *job, lk_megatron *m) {
-	m->granularity = job->recompute == LK_RECOMPUTE_FULL ? 1 : job->recompute == LK_RECOMPUTE_SELECTIVE ? 2 : 0;
-	put_modules(arena, job, m);
+static void put_recompute(lk_arena *arena, const lk_job *job, lk_megatron *megatron) {
+	megatron->granularity = job->recompute == LK_RECOMPUTE_FULL ? 1 : job->recompute == LK_RECOMPUTE_SELECTIVE ? 2 : 0;
+	put_modules(arena, job, megatron);
 	if (job->recompute != LK_RECOMPUTE_FULL) return;
-	m->method = job->recompute_layers > 0 ? 2 : 1;
-	m->recompute_count = job->recompute_layers > 0 && job->vp > 0 ? job->recompute_layers / job->vp : 1;
+	megatron->method = job->recompute_layers > 0 ? 2 : 1;
+	megatron->recompute_count = job->recompute_layers > 0 && job->vp > 0 ? job->recompute_layers / job->vp : 1;
 }
 
-static void put_switches(const lk_job *job, lk_megatron *m) {
+static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	static const int dispatchers[] = {[LK_DISPATCH_ALLTOALL] = 1, [LK_DISPATCH_ALLGATHER] = 0, [LK_DISPATCH_NODE] = 2};
-	m->sequence_parallel = job->sequence_parallel == LK_ON;
-	m->cp_type = job->cp_kind == LK_CP_ALLGATHER ? "allgather" : "p2p";
+	megatron->sequence_parallel = job->sequence_parallel == LK_ON;
+	megatron->cp_type = job->cp_kind == LK_CP_ALLGATHER ? "allgather" : "p2p";
 	bool fsdp = job->sharding >= LK_SHARD_ZERO2;
-	m->distributed_optimizer = job->sharding == LK_SHARD_ZERO1;
-	m->megatron_fsdp = fsdp;
-	m->strategy = fsdp ? (int)job->sharding : 0;
-	m->overlap_grads = job->overlap_grad_reduce == LK_ON;
-	m->overlap_params = job->overlap_param_gather == LK_ON;
-	m->no_overlap_p2p = job->schedule == LK_SCHED_INTERLEAVED && job->overlap_p2p == LK_OFF;
-	m->tp_overlap = job->tp_overlap == LK_ON;
-	m->expert_overlap = job->expert_overlap == LK_ON;
-	m->graph_impl = job->cuda_graphs == LK_ON;
+	megatron->distributed_optimizer = job->sharding == LK_SHARD_ZERO1;
+	megatron->megatron_fsdp = fsdp;
+	megatron->strategy = fsdp ? (int)job->sharding : 0;
+	megatron->overlap_grads = job->overlap_grad_reduce == LK_ON;
+	megatron->overlap_params = job->overlap_param_gather == LK_ON;
+	megatron->no_overlap_p2p = job->schedule == LK_SCHED_INTERLEAVED && job->overlap_p2p == LK_OFF;
+	megatron->tp_overlap = job->tp_overlap == LK_ON;
+	megatron->expert_overlap = job->expert_overlap == LK_ON;
+	megatron->graph_impl = job->cuda_graphs == LK_ON;
 	bool unfused = job->attn_kernel == LK_KERNEL_UNFUSED;
 	static const int libraries[] = {[LK_ATTN_LIBRARY_FLASH] = 1, [LK_ATTN_LIBRARY_CUDNN] = 2};
-	m->backend = unfused ? 3 : libraries[job->attn_library];
-	m->fused_loss = job->fused_cross_entropy == LK_ON;
-	m->loss_impl = job->fused_cross_entropy == LK_ON && !job->native_loss_fusion;
-	m->defer_head = job->defer_head_gradient == LK_ON;
-	m->implementation = job->local_layers;
-	m->sft = job->task == LK_TASK_SFT;
-	m->balanced_experts = job->model.experts > 0 && job->moe_imbalance == 1;
-	m->dispatcher = job->model.experts > 0 ? dispatchers[job->dispatcher] : 0;
-	m->flex_backend = m->dispatcher == 2;
-	m->zero_bubble = job->schedule == LK_SCHED_ZB_H1;
-	m->zero_bubble_v = job->schedule == LK_SCHED_ZB_V;
-	if (job->pipeline_layout[0] != '\0') m->layout = job->pipeline_layout;
-	if (m->layout != NULL || job->schedule != LK_SCHED_INTERLEAVED) m->job.vp = 0;
+	megatron->backend = unfused ? 3 : libraries[job->attn_library];
+	megatron->fused_loss = job->fused_cross_entropy == LK_ON;
+	megatron->loss_impl = job->fused_cross_entropy == LK_ON && !job->native_loss_fusion;
+	megatron->defer_head = job->defer_head_gradient == LK_ON;
+	megatron->implementation = job->local_layers;
+	megatron->sft = job->task == LK_TASK_SFT;
+	megatron->balanced_experts = job->model.experts > 0 && job->moe_imbalance == 1;
+	megatron->dispatcher = job->model.experts > 0 ? dispatchers[job->dispatcher] : 0;
+	megatron->flex_backend = megatron->dispatcher == 2;
+	megatron->zero_bubble = job->schedule == LK_SCHED_ZB_H1;
+	megatron->zero_bubble_v = job->schedule == LK_SCHED_ZB_V;
+	if (job->pipeline_layout[0] != '\0') megatron->layout = job->pipeline_layout;
+	if (megatron->layout != NULL || job->schedule != LK_SCHED_INTERLEAVED) megatron->job.vp = 0;
 	if (job->shard_group > 0 && job->dp > 0 && job->dp * job->cp % job->shard_group == 0)
-		m->instances = job->dp * job->cp / job->shard_group;
-	if (!job->padded_vocab_said) m->job.padded_vocab = 0;
-	if (job->etp == job->tp) m->job.etp = 0;
+		megatron->instances = job->dp * job->cp / job->shard_group;
+	if (!job->padded_vocab_said) megatron->job.padded_vocab = 0;
+	if (job->etp == job->tp) megatron->job.etp = 0;
 }
 
 lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err) {
@@ -159,17 +159,17 @@ struct text {
 	bool failed;
 };
 
-static void put(struct text *t, const char *word) {
-	if (word == NULL || !lk_push(&t->words)) {
-		t->failed = true;
+static void put(struct text *text, const char *word) {
+	if (word == NULL || !lk_push(&text->words)) {
+		text->failed = true;
 		return;
 	}
-	*lk_last(&t->words) = (lk_word){.text = word};
+	*lk_last(&text->words) = (lk_word){.text = word};
 }
 
 /* A flag and its value; nothing where it says what Megatron-LM assumes anyway. */
-static void put_flag(struct text *t, const lk_flag *flag, const lk_megatron *m, const lk_megatron *start) {
-	const void *field = (const char *)m + flag->offset, *usual = (const char *)start + flag->offset;
+static void put_flag(struct text *text, const lk_flag *flag, const lk_megatron *megatron, const lk_megatron *start) {
+	const void *field = (const char *)megatron + flag->offset, *usual = (const char *)start + flag->offset;
 	int number = 0, usual_number = 0;
 	const char *value = NULL;
 	if (flag->alias || flag->kind == LK_FLAG_IGNORED || flag->kind == LK_FLAG_REFUSED) return;
@@ -179,7 +179,7 @@ static void put_flag(struct text *t, const lk_flag *flag, const lk_megatron *m, 
 		break;
 	case LK_FLAG_REAL:
 		if (*(const double *)field == *(const double *)usual) return;
-		value = lk_arena_printf(t->arena, "%.17g", *(const double *)field);
+		value = lk_arena_printf(text->arena, "%.17g", *(const double *)field);
 		break;
 	case LK_FLAG_TEXT: case LK_FLAG_LIST:
 		value = *(const char *const *)field;
@@ -192,41 +192,41 @@ static void put_flag(struct text *t, const lk_flag *flag, const lk_megatron *m, 
 		memcpy(&usual_number, usual, sizeof usual_number);
 		if (number == usual_number) return;
 		if (flag->kind == LK_FLAG_INT && (number < flag->low || number > flag->high)) return;
-		value = flag->kind == LK_FLAG_CHOICE ? flag->choices[number] : lk_arena_printf(t->arena, "%d", number);
+		value = flag->kind == LK_FLAG_CHOICE ? flag->choices[number] : lk_arena_printf(text->arena, "%d", number);
 		break;
 	}
-	put(t, lk_arena_printf(t->arena, "--%s", flag->name));
+	put(text, lk_arena_printf(text->arena, "--%s", flag->name));
 	if (flag->kind == LK_FLAG_SET || flag->kind == LK_FLAG_CLEAR) return;
 	if (flag->kind != LK_FLAG_LIST) {
-		put(t, value);
+		put(text, value);
 		return;
 	}
-	char *copy = lk_arena_strdup(t->arena, value), *save = NULL;
-	if (copy == NULL) t->failed = true;
+	char *copy = lk_arena_strdup(text->arena, value), *save = NULL;
+	if (copy == NULL) text->failed = true;
 	for (char *at = copy != NULL ? strtok_r(copy, " ", &save) : NULL; at != NULL; at = strtok_r(NULL, " ", &save))
-		put(t, at);
+		put(text, at);
 }
 
-static void put_launcher(struct text *t, const lk_job *job) {
+static void put_launcher(struct text *text, const lk_job *job) {
 	static const char *const scripts[] = {"pretrain_gpt.py", "pretrain_bert.py", "pretrain_t5.py"};
 	int per_node = job->gpus < 8 ? job->gpus : 8;
-	put(t, "torchrun");
+	put(text, "torchrun");
 	if (job->gpus > 0) {
 		while (job->gpus % per_node != 0) per_node--;
-		put(t, lk_arena_printf(t->arena, "--nproc_per_node=%d", per_node));
-		put(t, lk_arena_printf(t->arena, "--nnodes=%d", job->gpus / per_node));
+		put(text, lk_arena_printf(text->arena, "--nproc_per_node=%d", per_node));
+		put(text, lk_arena_printf(text->arena, "--nnodes=%d", job->gpus / per_node));
 	}
 	bool vision = job->model.network == LK_NET_ENCODER && job->model.image > 0;
-	put(t, vision ? "pretrain_vision_classify.py" : scripts[job->model.network]);
+	put(text, vision ? "pretrain_vision_classify.py" : scripts[job->model.network]);
 }
 
 /* The job of a line, completed where it can be: defaults need not be written. */
-static lk_status read_back(struct text *t, lk_job *out) {
+static lk_status read_back(struct text *text, lk_job *out) {
 	lk_launch back = {0};
-	const char **words = LK_ARRAY(t->arena, const char *, t->words.count + 1);
+	const char **words = LK_ARRAY(text->arena, const char *, text->words.count + 1);
 	if (words == NULL) return LK_ERR_MEMORY;
-	for (size_t i = 0; i < t->words.count; i++) words[i] = t->words.at[i].text;
-	lk_status status = lk_launch_read(t->arena, (int)t->words.count, words, NULL, &back, NULL);
+	for (size_t i = 0; i < text->words.count; i++) words[i] = text->words.at[i].text;
+	lk_status status = lk_launch_read(text->arena, (int)text->words.count, words, NULL, &back, NULL);
 	if (status == LK_OK) *out = *back.job;
 	return status == LK_ERR_MEMORY ? status : LK_OK;
 }
@@ -242,11 +242,11 @@ static void put_setting(struct text *settings, const lk_field *field, const lk_j
 
 /* Settings for the fields that reading the line gives back different. A setting can change what completing derives for
  * another field, so it goes on until nothing differs. */
-static lk_status put_settings(struct text *t, const lk_job *job, bool network, struct text *settings) {
+static lk_status put_settings(struct text *text, const lk_job *job, bool network, struct text *settings) {
 	lk_job raw = {0};
 	if (job->max_connections > 0)
-		put(settings, lk_arena_printf(t->arena, "CUDA_DEVICE_MAX_CONNECTIONS=%d", job->max_connections));
-	LK_TRY(read_back(t, &raw));
+		put(settings, lk_arena_printf(text->arena, "CUDA_DEVICE_MAX_CONNECTIONS=%d", job->max_connections));
+	LK_TRY(read_back(text, &raw));
 	raw.max_connections = job->max_connections;
 	for (bool differs = true; differs;) {
 		lk_job back = raw;
@@ -316,13 +316,13 @@ static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 	return json != NULL ? base64(arena, json, strlen(json)) : NULL;
 }
 
-static void put_deepspeed_launcher(struct text *t, const lk_job *job) {
+static void put_deepspeed_launcher(struct text *text, const lk_job *job) {
 	int per_node = job->gpus < 8 ? job->gpus : 8;
 	while (job->gpus % per_node != 0) per_node--;
-	put(t, "deepspeed");
-	put(t, lk_arena_printf(t->arena, "--num_nodes=%d", job->gpus / per_node));
-	put(t, lk_arena_printf(t->arena, "--num_gpus=%d", per_node));
-	put(t, "pretrain_gpt.py");
+	put(text, "deepspeed");
+	put(text, lk_arena_printf(text->arena, "--num_nodes=%d", job->gpus / per_node));
+	put(text, lk_arena_printf(text->arena, "--num_gpus=%d", per_node));
+	put(text, "pretrain_gpt.py");
 }
 
 /* ---- the whole ---- */
@@ -330,12 +330,12 @@ static void put_deepspeed_launcher(struct text *t, const lk_job *job) {
 static bool put_line(struct text *line, lk_dialect dialect, const lk_job *job) {
 	if (dialect == LK_DIALECT_NEMO || dialect == LK_DIALECT_TORCHTITAN)
 		return lk_dotted_write(line->arena, (int)dialect, job, &line->words);
-	lk_megatron *m = LK_ARRAY(line->arena, lk_megatron, 2);
-	if (m == NULL || lk_megatron_from_job(line->arena, job, &m[0], NULL) != LK_OK) return false;
-	lk_megatron_init(&m[1]);
+	lk_megatron *megatron = LK_ARRAY(line->arena, lk_megatron, 2);
+	if (megatron == NULL || lk_megatron_from_job(line->arena, job, &megatron[0], NULL) != LK_OK) return false;
+	lk_megatron_init(&megatron[1]);
 	if (dialect == LK_DIALECT_DEEPSPEED) put_deepspeed_launcher(line, job);
 	else put_launcher(line, job);
-	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++) put_flag(line, flag, &m[0], &m[1]);
+	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++) put_flag(line, flag, &megatron[0], &megatron[1]);
 	if (dialect != LK_DIALECT_DEEPSPEED) return true;
 	put(line, "--deepspeed");
 	put(line, "--deepspeed_config");

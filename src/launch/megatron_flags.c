@@ -441,7 +441,7 @@ static size_t truth(const lk_word *words, size_t count, bool *on) {
 	return 0;
 }
 
-static lk_status read_choice(lk_reading *r, const lk_flag *flag, const char *text, int *out) {
+static lk_status read_choice(lk_reading *reading, const lk_flag *flag, const char *text, int *out) {
 	for (int i = 0; flag->choices[i] != NULL; i++) {
 		if (flag->choices[i][0] == '\0' || strcmp(flag->choices[i], text) != 0) continue;
 		*out = i;
@@ -450,17 +450,17 @@ static lk_status read_choice(lk_reading *r, const lk_flag *flag, const char *tex
 	size_t count = 0;
 	while (flag->choices[count] != NULL) count++;
 	const char *near = lk_nearest(text, flag->choices, count);
-	lk_fail(r->err, LK_ERR_INPUT, r->where, "--%s: \"%s\" is not among its values", flag->name, text);
-	return lk_hint(r->err, "it takes %s",
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: \"%s\" is not among its values", flag->name, text);
+	return lk_hint(reading->err, "it takes %s",
 				   near != NULL && near[0] != '\0' ? near : flag->choices[flag->choices[0][0] == '\0']);
 }
 
 /* The words up to the next flag as one text, separated by blanks. */
-static lk_status read_list(lk_reading *r, const lk_word *words, size_t count, const char **out) {
+static lk_status read_list(lk_reading *reading, const lk_word *words, size_t count, const char **out) {
 	size_t size = 1;
 	for (size_t i = 0; i < count; i++) size += strlen(words[i].text) + 1;
-	char *text = lk_arena_alloc(r->arena, size), *at = text;
-	if (text == NULL) return lk_oom(r->err);
+	char *text = lk_arena_alloc(reading->arena, size), *at = text;
+	if (text == NULL) return lk_oom(reading->err);
 	for (size_t i = 0; i < count; i++) {
 		size_t length = strlen(words[i].text);
 		if (i > 0) *at++ = ' ';
@@ -472,42 +472,42 @@ static lk_status read_list(lk_reading *r, const lk_word *words, size_t count, co
 	return LK_OK;
 }
 
-static lk_status value_unknown(lk_reading *r, const char *name, const lk_word *word) {
-	lk_fail(r->err, LK_ERR_INPUT, r->where, "--%s: %s", name, word->unknown);
-	return lk_hint(r->err, "write the value into the script");
+static lk_status value_unknown(lk_reading *reading, const char *name, const lk_word *word) {
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: %s", name, word->unknown);
+	return lk_hint(reading->err, "write the value into the script");
 }
 
-static lk_status read_value(lk_reading *r, const lk_flag *flag, const lk_word *word, void *field) {
+static lk_status read_value(lk_reading *reading, const lk_flag *flag, const lk_word *word, void *field) {
 	char where[128];
 	long long number;
-	if (word->unknown != NULL) return value_unknown(r, flag->name, word);
+	if (word->unknown != NULL) return value_unknown(reading, flag->name, word);
 	lk_copy(where, sizeof where, "--");
 	lk_copy(where + 2, sizeof where - 2, flag->name);
 	switch (flag->kind) {
 	case LK_FLAG_INT:
-		LK_TRY(lk_parse_int(word->text, flag->low, flag->high, &number, where, r->err));
+		LK_TRY(lk_parse_int(word->text, flag->low, flag->high, &number, where, reading->err));
 		*(int *)field = (int)number;
 		return LK_OK;
-	case LK_FLAG_REAL: return lk_parse_real(word->text, 0, 1e15, field, where, r->err);
-	case LK_FLAG_CHOICE: return read_choice(r, flag, word->text, field);
+	case LK_FLAG_REAL: return lk_parse_real(word->text, 0, 1e15, field, where, reading->err);
+	case LK_FLAG_CHOICE: return read_choice(reading, flag, word->text, field);
 	default: *(const char **)field = word->text; return LK_OK;
 	}
 }
 
-lk_status lk_megatron_read(lk_reading *r, lk_megatron *m, const char *name, const lk_word *words, size_t count,
+lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const char *name, const lk_word *words, size_t count,
                            size_t *used) {
 	const lk_flag *flag = lk_megatron_flag(name);
 	size_t values = 0;
 	while (values < count && !is_flag(&words[values])) values++;
 	*used = values;
 	if (flag == NULL || flag->kind == LK_FLAG_IGNORED)
-		return lk_launch_note(r, name, flag == NULL ? "unknown to lockstep" : flag->reason);
+		return lk_launch_note(reading, name, flag == NULL ? "unknown to lockstep" : flag->reason);
 	if (flag->kind == LK_FLAG_REFUSED) {
-		lk_fail(r->err, LK_ERR_INPUT, r->where, "--%s: %s", name, flag->reason);
-		return lk_hint(r->err, "this launch line cannot be predicted as it is");
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: %s", name, flag->reason);
+		return lk_hint(reading->err, "this launch line cannot be predicted as it is");
 	}
-	if (strchr(name, '-') != NULL) m->stated++;
-	void *field = (char *)m + flag->offset;
+	if (strchr(name, '-') != NULL) megatron->stated++;
+	void *field = (char *)megatron + flag->offset;
 	if (flag->kind == LK_FLAG_SET || flag->kind == LK_FLAG_CLEAR) {
 		bool on = true;
 		*used = truth(words, values, &on);
@@ -515,15 +515,15 @@ lk_status lk_megatron_read(lk_reading *r, lk_megatron *m, const char *name, cons
 		return LK_OK;
 	}
 	if (values == 0) {
-		lk_fail(r->err, LK_ERR_INPUT, r->where, "--%s: the value is missing", name);
-		return lk_hint(r->err, "write it behind the flag");
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: the value is missing", name);
+		return lk_hint(reading->err, "write it behind the flag");
 	}
 	if (flag->kind == LK_FLAG_LIST) {
 		for (size_t i = 0; i < values; i++)
-			if (words[i].unknown != NULL) return value_unknown(r, name, &words[i]);
-		return read_list(r, words, values, field);
+			if (words[i].unknown != NULL) return value_unknown(reading, name, &words[i]);
+		return read_list(reading, words, values, field);
 	}
 	*used = 1;
-	if (words[0].unknown != NULL && flag->reason != NULL) return lk_launch_note(r, name, flag->reason);
-	return read_value(r, flag, &words[0], field);
+	if (words[0].unknown != NULL && flag->reason != NULL) return lk_launch_note(reading, name, flag->reason);
+	return read_value(reading, flag, &words[0], field);
 }

@@ -59,45 +59,45 @@ static void set_optimizer(lk_job *job, const char *text) {
 	if (strstr(text, "8bit") != NULL) job->state_dtype = LK_FP8; /* one byte per moment */
 }
 
-static lk_status set_int(lk_reading *r, const char *name, const char *text, int high, int *out) {
+static lk_status set_int(lk_reading *reading, const char *name, const char *text, int high, int *out) {
 	long long value;
-	LK_TRY(lk_parse_int(text, 1, high, &value, name, r->err));
+	LK_TRY(lk_parse_int(text, 1, high, &value, name, reading->err));
 	*out = (int)value;
 	return LK_OK;
 }
 
-static lk_status set_switch(lk_reading *r, const char *name, const char *text, bool *out) {
+static lk_status set_switch(lk_reading *reading, const char *name, const char *text, bool *out) {
 	*out = true;
-	return text[0] == '\0' ? LK_OK : lk_parse_bool(text, out, name, r->err);
+	return text[0] == '\0' ? LK_OK : lk_parse_bool(text, out, name, reading->err);
 }
 
-lk_status lk_trainer_read(lk_reading *r, lk_job *job, const char *name, const lk_word *words, size_t count,
+lk_status lk_trainer_read(lk_reading *reading, lk_job *job, const char *name, const lk_word *words, size_t count,
 						  size_t *used) {
 	meaning means = flags[find(name)].means;
 	bool on = false;
 	*used = count > 0 && words[0].text[0] != '-';
 	const char *text = *used > 0 ? words[0].text : "";
 	if (*used > 0 && words[0].unknown != NULL && means != NETWORK) {
-		lk_fail(r->err, LK_ERR_INPUT, r->where, "--%s: %s", name, words[0].unknown);
-		return lk_hint(r->err, "write the value into the script");
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: %s", name, words[0].unknown);
+		return lk_hint(reading->err, "write the value into the script");
 	}
 	switch (means) {
-	case SEQ: return set_int(r, name, text, 1 << 27, &job->seq);
-	case MBS: return set_int(r, name, text, 1 << 20, &job->mbs);
-	case STEPS: return set_int(r, name, text, 1 << 24, &job->microbatches);
-	case RANK: job->task = LK_TASK_LORA; return set_int(r, name, text, 1 << 16, &job->lora_rank);
-	case COMPILE: return set_switch(r, name, text, &job->compile);
+	case SEQ: return set_int(reading, name, text, 1 << 27, &job->seq);
+	case MBS: return set_int(reading, name, text, 1 << 20, &job->mbs);
+	case STEPS: return set_int(reading, name, text, 1 << 24, &job->microbatches);
+	case RANK: job->task = LK_TASK_LORA; return set_int(reading, name, text, 1 << 16, &job->lora_rank);
+	case COMPILE: return set_switch(reading, name, text, &job->compile);
 	case OPTIMIZER: set_optimizer(job, text); return LK_OK;
 	case FSDP: set_fsdp(job, text); return LK_OK;
 	case METHOD: if (strcmp(text, "lora") == 0) job->task = LK_TASK_LORA; return LK_OK;
-	case NETWORK: return lk_launch_note(r, name, "the network is given with its own option");
+	case NETWORK: return lk_launch_note(reading, name, "the network is given with its own option");
 	case CHECKPOINTING:
-		LK_TRY(set_switch(r, name, text, &on));
+		LK_TRY(set_switch(reading, name, text, &on));
 		job->recompute = on ? LK_RECOMPUTE_FULL : LK_RECOMPUTE_NONE;
 		job->recompute_said = true;
 		return LK_OK;
 	case ADAPTER:
-		LK_TRY(set_switch(r, name, text, &on));
+		LK_TRY(set_switch(reading, name, text, &on));
 		if (on) job->task = LK_TASK_LORA;
 		return LK_OK;
 	}

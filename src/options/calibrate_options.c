@@ -69,9 +69,9 @@ void lk_calibrate_defaults(lk_calibrate_request *request) {
 	request->format = LK_CALIBRATE_AUTO;
 }
 
-const char *lk_calibrate_command(lk_arena *arena, const lk_calibrate_request *r) {
+const char *lk_calibrate_command(lk_arena *arena, const lk_calibrate_request *request) {
 	static const char *const but[] = {"output", "file", NULL};
-	const char *const operands[] = {r->kind, r->table};
+	const char *const operands[] = {request->kind, request->table};
 	return lk_command(arena, &(lk_question){
-		.verb = &lk_calibrate_verb, .request = r, .but = but, .operands = operands, .operand_count = r->table ? 2 : 1});
+		.verb = &lk_calibrate_verb, .request = request, .but = but, .operands = operands, .operand_count = request->table ? 2 : 1});
 }

@@ -73,21 +73,21 @@ static const char *spell(lk_arena *arena, const lk_option *option, const void *f
 	}
 }
 
-const char *lk_command_options(lk_arena *arena, const lk_question *q) {
+const char *lk_command_options(lk_arena *arena, const lk_question *question) {
 	const char *all = "";
-	for (const lk_option *option = q->verb->options; option->name && all; option++) {
-		if (in(option->name, q->but)) continue;
-		const char *usual = q->usual ? (const char *)q->usual + option->offset : NULL;
-		const char *one = spell(arena, option, (const char *)q->request + option->offset, usual);
+	for (const lk_option *option = question->verb->options; option->name && all; option++) {
+		if (in(option->name, question->but)) continue;
+		const char *usual = question->usual ? (const char *)question->usual + option->offset : NULL;
+		const char *one = spell(arena, option, (const char *)question->request + option->offset, usual);
 		all = one ? lk_arena_printf(arena, "%s%s", all, one) : NULL;
 	}
 	return all;
 }
 
-const char *lk_command(lk_arena *arena, const lk_question *q) {
-	const char *options = lk_command_options(arena, q), *text = lk_arena_printf(arena, "lockstep %s", q->verb->name);
-	for (int i = 0; i < q->operand_count; i++) text = with_word(arena, text, "", "", q->operands[i]);
-	if (text) text = options ? lk_arena_printf(arena, "%s%s%s", text, options, q->rest_count > 0 ? " --" : "") : NULL;
-	for (int i = 0; i < q->rest_count; i++) text = with_word(arena, text, "", "", q->rest[i]);
+const char *lk_command(lk_arena *arena, const lk_question *question) {
+	const char *options = lk_command_options(arena, question), *text = lk_arena_printf(arena, "lockstep %s", question->verb->name);
+	for (int i = 0; i < question->operand_count; i++) text = with_word(arena, text, "", "", question->operands[i]);
+	if (text) text = options ? lk_arena_printf(arena, "%s%s%s", text, options, question->rest_count > 0 ? " --" : "") : NULL;
+	for (int i = 0; i < question->rest_count; i++) text = with_word(arena, text, "", "", question->rest[i]);
 	return text;
 }

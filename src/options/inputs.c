@@ -45,13 +45,13 @@ lk_status lk_inputs_find(lk_arena *arena, const lk_verb *verb, const void *reque
 	const char **paths = LK_ARRAY(arena, const char *, (size_t)count + READING);
 	int found = 0;
 	if (!paths) return lk_oom(err);
-	for (const lk_option *o = verb->options; o->name; o++) {
-		const char *value = reads(o) ? *(const char *const *)(const void *)((const char *)request + o->offset) : NULL;
+	for (const lk_option *option = verb->options; option->name; option++) {
+		const char *value = reads(option) ? *(const char *const *)(const void *)((const char *)request + option->offset) : NULL;
 		if (!value) continue;
 		/* "8 node * FILE.xml" */
 		const char *last = strrchr(value, ' ');
-		if (last && strchr(o->value, '|') && !is_file(value)) value = last + 1;
-		bool named = !strchr(o->value, '|') || looks_like_path(value);
+		if (last && strchr(option->value, '|') && !is_file(value)) value = last + 1;
+		bool named = !strchr(option->value, '|') || looks_like_path(value);
 		if (named && is_file(value)) add(paths, &found, value);
 	}
 	/* many operands have different names: traces of thousands of ranks */

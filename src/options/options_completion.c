@@ -38,71 +38,71 @@ static void short_help(FILE *out, const char *help, const char *special, bool fi
 }
 
 /* Word `index` for the values of an option, or for the first operand where there is none; NULL past the last. */
-static const char *word(const struct script *s, const lk_verb *v, const lk_option *o, int index) {
-	if (o && o->kind == LK_OPTION_CHOICE) {
+static const char *word(const struct script *script, const lk_verb *verb, const lk_option *option, int index) {
+	if (option && option->kind == LK_OPTION_CHOICE) {
 		for (int i = 0; i < index; i++)
-			if (!o->choices[i]) return NULL;
-		return o->choices[index];
+			if (!option->choices[i]) return NULL;
+		return option->choices[index];
 	}
-	return s->known ? s->known(v->name, o ? o->name : NULL, index) : NULL;
+	return script->known ? script->known(verb->name, option ? option->name : NULL, index) : NULL;
 }
 
-static void words(const struct script *s, const lk_verb *v, const lk_option *o, const char *special) {
+static void words(const struct script *script, const lk_verb *verb, const lk_option *option, const char *special) {
 	const char *next;
-	for (int i = 0; (next = word(s, v, o, i)) != NULL; i++) {
-		if (i) putc(' ', s->out);
-		quoted(s->out, next, special, false);
+	for (int i = 0; (next = word(script, verb, option, i)) != NULL; i++) {
+		if (i) putc(' ', script->out);
+		quoted(script->out, next, special, false);
 	}
 }
 
-static bool has_words(const struct script *s, const lk_verb *v, const lk_option *o) {
-	return word(s, v, o, 0) != NULL;
+static bool has_words(const struct script *script, const lk_verb *verb, const lk_option *option) {
+	return word(script, verb, option, 0) != NULL;
 }
 
 /* Whether several values stand with commas between them. */
-static bool is_list(const lk_option *o) {
-	return o->sweep || strstr(lk_option_value(o), ",...") || strcmp(lk_option_value(o), "LIST") == 0;
+static bool is_list(const lk_option *option) {
+	return option->sweep || strstr(lk_option_value(option), ",...") || strcmp(lk_option_value(option), "LIST") == 0;
 }
 
 /* ---- bash ---- */
 
-static void bash_option(const struct script *s, const lk_verb *v, const lk_option *o) {
-	fprintf(s->out, "\t%s:--%s", v->name, o->name);
-	if (o->letter) fprintf(s->out, "|%s:-%c", v->name, o->letter);
-	fputs(") words='", s->out);
-	words(s, v, o, "");
-	fprintf(s->out, "'; files=%s; list=%s ;;\n", lk_option_is_path(o) ? "1" : "", is_list(o) ? "1" : "");
+static void bash_option(const struct script *script, const lk_verb *verb, const lk_option *option) {
+	fprintf(script->out, "\t%s:--%s", verb->name, option->name);
+	if (option->letter) fprintf(script->out, "|%s:-%c", verb->name, option->letter);
+	fputs(") words='", script->out);
+	words(script, verb, option, "");
+	fprintf(script->out, "'; files=%s; list=%s ;;\n", lk_option_is_path(option) ? "1" : "", is_list(option) ? "1" : "");
 }
 
-static void bash_verb(const struct script *s, const lk_verb *v) {
-	for (const lk_option *o = v->options; o && o->name; o++)
-		if (!lk_option_is_switch(o)) bash_option(s, v, o);
-	fprintf(s->out, "\t%s:*) words='--help", v->name);
-	for (const lk_option *o = v->options; o && o->name; o++) {
-		fprintf(s->out, " --%s", o->name);
-		if (lk_option_is_switch(o)) fprintf(s->out, " --no-%s", o->name);
+static void bash_verb(const struct script *script, const lk_verb *verb) {
+	for (const lk_option *option = verb->options; option && option->name; option++)
+		if (!lk_option_is_switch(option)) bash_option(script, verb, option);
+	fprintf(script->out, "\t%s:*) words='--help", verb->name);
+	for (const lk_option *option = verb->options; option && option->name; option++) {
+		fprintf(script->out, " --%s", option->name);
+		if (lk_option_is_switch(option)) fprintf(script->out, " --no-%s", option->name);
 	}
-	putc('\'', s->out);
-	if (has_words(s, v, NULL)) {
-		fputs("; [[ $COMP_CWORD -gt 2 ]] || words+=' ", s->out);
-		words(s, v, NULL, "");
-		putc('\'', s->out);
+	putc('\'', script->out);
+	if (has_words(script, verb, NULL)) {
+		fputs("; [[ $COMP_CWORD -gt 2 ]] || words+=' ", script->out);
+		words(script, verb, NULL, "");
+		putc('\'', script->out);
 	}
-	fprintf(s->out, "; files=%s ;;\n", v->operands && *v->operands ? "1" : "");
+	fprintf(script->out, "; files=%s ;;\n", verb->operands && *verb->operands ? "1" : "");
 }
 
-static void bash_globals(const struct script *s) {
-	fputs("\tif [[ $COMP_CWORD -eq 1 ]]; then\n\t\twords='help", s->out);
-	for (size_t i = 0; globals[i]; i++) fprintf(s->out, " %s", globals[i]);
-	for (size_t i = 0; s->verbs[i]; i++) fprintf(s->out, " %s", s->verbs[i]->name);
-	fputs("'\n\telse\n\tcase ${COMP_WORDS[1]}:$before in\n\thelp:help|--man:--man) words='", s->out);
-	for (size_t i = 0; s->verbs[i]; i++) fprintf(s->out, "%s%s", i ? " " : "", s->verbs[i]->name);
-	fputs("' ;;\n\t--completion:--completion) words='", s->out);
-	for (size_t i = 0; shells[i]; i++) fprintf(s->out, "%s%s", i ? " " : "", shells[i]);
-	fputs("' ;;\n\t--data:--data) files=1 ;;\n", s->out);
+static void bash_globals(const struct script *script) {
+	fputs("\tif [[ $COMP_CWORD -eq 1 ]]; then\n\t\twords='help", script->out);
+	for (size_t i = 0; globals[i]; i++) fprintf(script->out, " %s", globals[i]);
+	for (size_t i = 0; script->verbs[i]; i++) fprintf(script->out, " %s", script->verbs[i]->name);
+	fputs("'\n\telse\n\tcase ${COMP_WORDS[1]}:$before in\n\thelp:help|--man:--man) words='", script->out);
+	for (size_t i = 0; script->verbs[i]; i++) fprintf(script->out, "%s%s", i ? " " : "", script->verbs[i]->name);
+	fputs("' ;;\n\t--completion:--completion) words='", script->out);
+	for (size_t i = 0; shells[i]; i++) fprintf(script->out, "%s%s", i ? " " : "", shells[i]);
+	fputs("' ;;\n\t--data:--data) files=1 ;;\n", script->out);
 }
 
-static void bash(const struct script *s) {
+static void bash(const struct script *script) {
 	fputs("# bash completion of lockstep\n"
 	      "_lockstep() {\n"
 	      "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= files= list= done=\n"
@@ -110,9 +110,9 @@ static void bash(const struct script *s) {
 	      "\t\tword=\n"
 	      "\telif [[ $before == '=' && $COMP_CWORD -gt 2 ]]; then\n"
 	      "\t\tbefore=${COMP_WORDS[COMP_CWORD-2]}\n"
-	      "\tfi\n", s->out);
-	bash_globals(s);
-	for (size_t i = 0; s->verbs[i]; i++) bash_verb(s, s->verbs[i]);
+	      "\tfi\n", script->out);
+	bash_globals(script);
+	for (size_t i = 0; script->verbs[i]; i++) bash_verb(script, script->verbs[i]);
 	fputs("\tesac\n\tfi\n"
 	      "\tif [[ -n $list && $word == *,* ]]; then\n"
 	      "\t\tdone=${word%,*},\n"
@@ -127,64 +127,64 @@ static void bash(const struct script *s) {
 	      "\t\tCOMPREPLY+=($(compgen -f -- \"$word\"))\n"
 	      "\tfi\n"
 	      "}\n"
-	      "complete -F _lockstep lockstep\n", s->out);
+	      "complete -F _lockstep lockstep\n", script->out);
 }
 
 /* ---- zsh ---- */
 
 /* What completes a value: words, one or several with commas; files; both; nothing. */
-static void zsh_value(const struct script *s, const lk_verb *v, const lk_option *o) {
-	bool known = has_words(s, v, o), path = lk_option_is_path(o);
+static void zsh_value(const struct script *script, const lk_verb *verb, const lk_option *option) {
+	bool known = has_words(script, verb, option), path = lk_option_is_path(option);
 	if (!known) {
-		fputs(path ? "_files" : " ", s->out);
+		fputs(path ? "_files" : " ", script->out);
 		return;
 	}
-	if (path) fputs(" _alternative \"words\\:name\\:", s->out);
-	fputs(is_list(o) && !path ? " _sequence compadd - " : "(", s->out);
-	words(s, v, o, "[]:\\");
-	if (!is_list(o) || path) putc(')', s->out);
-	if (path) fputs("\" \"files\\:file\\:_files\"", s->out);
+	if (path) fputs(" _alternative \"words\\:name\\:", script->out);
+	fputs(is_list(option) && !path ? " _sequence compadd - " : "(", script->out);
+	words(script, verb, option, "[]:\\");
+	if (!is_list(option) || path) putc(')', script->out);
+	if (path) fputs("\" \"files\\:file\\:_files\"", script->out);
 }
 
-static void zsh_option(const struct script *s, const lk_verb *v, const lk_option *o, const char *dashes, char letter) {
-	bool flag = lk_option_is_switch(o);
-	fputs(" \\\n\t\t'", s->out);
-	if (o->kind == LK_OPTION_LINES) putc('*', s->out);
-	if (letter) fprintf(s->out, "-%c%s[", letter, flag ? "" : "+");
-	else fprintf(s->out, "%s%s%s[", dashes, o->name, flag ? "" : "=");
-	short_help(s->out, o->help, "[]:\\", false);
-	putc(']', s->out);
+static void zsh_option(const struct script *script, const lk_verb *verb, const lk_option *option, const char *dashes, char letter) {
+	bool flag = lk_option_is_switch(option);
+	fputs(" \\\n\t\t'", script->out);
+	if (option->kind == LK_OPTION_LINES) putc('*', script->out);
+	if (letter) fprintf(script->out, "-%c%s[", letter, flag ? "" : "+");
+	else fprintf(script->out, "%s%s%s[", dashes, option->name, flag ? "" : "=");
+	short_help(script->out, option->help, "[]:\\", false);
+	putc(']', script->out);
 	if (!flag) {
-		putc(':', s->out);
-		quoted(s->out, lk_option_value(o), "[]:\\", false);
-		putc(':', s->out);
-		zsh_value(s, v, o);
+		putc(':', script->out);
+		quoted(script->out, lk_option_value(option), "[]:\\", false);
+		putc(':', script->out);
+		zsh_value(script, verb, option);
 	}
-	putc('\'', s->out);
+	putc('\'', script->out);
 }
 
-static void zsh_verb(const struct script *s, const lk_verb *v) {
-	fprintf(s->out, "\t%s)\n\t\t_arguments -s '(- *)--help[show help]'", v->name);
-	for (const lk_option *o = v->options; o && o->name; o++) {
-		zsh_option(s, v, o, "--", 0);
-		if (lk_option_is_switch(o)) zsh_option(s, v, o, "--no-", 0);
-		if (o->letter) zsh_option(s, v, o, "", o->letter);
+static void zsh_verb(const struct script *script, const lk_verb *verb) {
+	fprintf(script->out, "\t%s)\n\t\t_arguments -s '(- *)--help[show help]'", verb->name);
+	for (const lk_option *option = verb->options; option && option->name; option++) {
+		zsh_option(script, verb, option, "--", 0);
+		if (lk_option_is_switch(option)) zsh_option(script, verb, option, "--no-", 0);
+		if (option->letter) zsh_option(script, verb, option, "", option->letter);
 	}
-	if (has_words(s, v, NULL)) {
-		fputs(" \\\n\t\t'1:what:(", s->out);
-		words(s, v, NULL, "[]:\\");
-		fputs(")'", s->out);
+	if (has_words(script, verb, NULL)) {
+		fputs(" \\\n\t\t'1:what:(", script->out);
+		words(script, verb, NULL, "[]:\\");
+		fputs(")'", script->out);
 	}
-	if (v->operands && *v->operands) fputs(" \\\n\t\t'*:file:_files'", s->out);
-	fputs(" ;;\n", s->out);
+	if (verb->operands && *verb->operands) fputs(" \\\n\t\t'*:file:_files'", script->out);
+	fputs(" ;;\n", script->out);
 }
 
-static void zsh_globals(const struct script *s) {
+static void zsh_globals(const struct script *script) {
 	fputs("\t\t'help:show the options of a verb'\n\t)\n"
 	      "\tif (( CURRENT == 2 )); then\n"
 	      "\t\t_describe verb verbs\n"
-	      "\t\t[[ $PREFIX == -* ]] && compadd --", s->out);
-	for (size_t i = 0; globals[i]; i++) fprintf(s->out, " %s", globals[i]);
+	      "\t\t[[ $PREFIX == -* ]] && compadd --", script->out);
+	for (size_t i = 0; globals[i]; i++) fprintf(script->out, " %s", globals[i]);
 	fputs("\n\t\treturn\n"
 	      "\tfi\n"
 	      "\tlocal verb=$words[2]\n"
@@ -192,88 +192,88 @@ static void zsh_globals(const struct script *s) {
 	      "\t(( CURRENT-- ))\n"
 	      "\tcase $verb in\n"
 	      "\thelp|--man)\n\t\t_describe verb verbs ;;\n"
-	      "\t--completion)\n\t\tcompadd", s->out);
-	for (size_t i = 0; shells[i]; i++) fprintf(s->out, " %s", shells[i]);
-	fputs(" ;;\n\t--data)\n\t\t_files -/ ;;\n", s->out);
+	      "\t--completion)\n\t\tcompadd", script->out);
+	for (size_t i = 0; shells[i]; i++) fprintf(script->out, " %s", shells[i]);
+	fputs(" ;;\n\t--data)\n\t\t_files -/ ;;\n", script->out);
 }
 
-static void zsh(const struct script *s) {
+static void zsh(const struct script *script) {
 	fputs("#compdef lockstep\n"
 	      "_lockstep() {\n"
 	      "\tlocal -a verbs\n"
-	      "\tverbs=(\n", s->out);
-	for (size_t i = 0; s->verbs[i]; i++) {
-		fprintf(s->out, "\t\t'%s:", s->verbs[i]->name);
-		short_help(s->out, s->verbs[i]->summary, ":\\", false);
-		fputs("'\n", s->out);
+	      "\tverbs=(\n", script->out);
+	for (size_t i = 0; script->verbs[i]; i++) {
+		fprintf(script->out, "\t\t'%s:", script->verbs[i]->name);
+		short_help(script->out, script->verbs[i]->summary, ":\\", false);
+		fputs("'\n", script->out);
 	}
-	zsh_globals(s);
-	for (size_t i = 0; s->verbs[i]; i++) zsh_verb(s, s->verbs[i]);
+	zsh_globals(script);
+	for (size_t i = 0; script->verbs[i]; i++) zsh_verb(script, script->verbs[i]);
 	fputs("\tesac\n}\n"
-	      "if [[ $funcstack[1] == _lockstep ]]; then _lockstep \"$@\"; else compdef _lockstep lockstep; fi\n", s->out);
+	      "if [[ $funcstack[1] == _lockstep ]]; then _lockstep \"$@\"; else compdef _lockstep lockstep; fi\n", script->out);
 }
 
 /* ---- fish ---- */
 
-static void fish_value(const struct script *s, const lk_verb *v, const lk_option *o) {
-	if (lk_option_is_switch(o)) return;
-	bool path = lk_option_is_path(o);
-	fputs(path ? " -r -F" : " -x", s->out);
-	if (!has_words(s, v, o)) return;
-	fputs(is_list(o) && !path ? " -a '(__fish_append , " : " -a '", s->out);
-	words(s, v, o, "");
-	fputs(is_list(o) && !path ? ")'" : "'", s->out);
+static void fish_value(const struct script *script, const lk_verb *verb, const lk_option *option) {
+	if (lk_option_is_switch(option)) return;
+	bool path = lk_option_is_path(option);
+	fputs(path ? " -r -F" : " -x", script->out);
+	if (!has_words(script, verb, option)) return;
+	fputs(is_list(option) && !path ? " -a '(__fish_append , " : " -a '", script->out);
+	words(script, verb, option, "");
+	fputs(is_list(option) && !path ? ")'" : "'", script->out);
 }
 
-static void fish_option(const struct script *s, const lk_verb *v, const lk_option *o, const char *no) {
-	fprintf(s->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -l %s%s", v->name, no, o->name);
-	if (o->letter && !*no) fprintf(s->out, " -s %c", o->letter);
-	fish_value(s, v, o);
-	fputs(" -d '", s->out);
-	short_help(s->out, o->help, "", true);
-	fputs("'\n", s->out);
+static void fish_option(const struct script *script, const lk_verb *verb, const lk_option *option, const char *no) {
+	fprintf(script->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -l %s%s", verb->name, no, option->name);
+	if (option->letter && !*no) fprintf(script->out, " -s %c", option->letter);
+	fish_value(script, verb, option);
+	fputs(" -d '", script->out);
+	short_help(script->out, option->help, "", true);
+	fputs("'\n", script->out);
 }
 
-static void fish_verb(const struct script *s, const lk_verb *v) {
-	if (!v->operands || !*v->operands)
-		fprintf(s->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -f\n", v->name);
-	if (has_words(s, v, NULL)) {
-		fprintf(s->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s; and test (count (commandline -opc)) -eq 2' -a '",
-		        v->name);
-		words(s, v, NULL, "");
-		fputs("'\n", s->out);
+static void fish_verb(const struct script *script, const lk_verb *verb) {
+	if (!verb->operands || !*verb->operands)
+		fprintf(script->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -f\n", verb->name);
+	if (has_words(script, verb, NULL)) {
+		fprintf(script->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s; and test (count (commandline -opc)) -eq 2' -a '",
+		        verb->name);
+		words(script, verb, NULL, "");
+		fputs("'\n", script->out);
 	}
-	for (const lk_option *o = v->options; o && o->name; o++) {
-		fish_option(s, v, o, "");
-		if (lk_option_is_switch(o)) fish_option(s, v, o, "no-");
+	for (const lk_option *option = verb->options; option && option->name; option++) {
+		fish_option(script, verb, option, "");
+		if (lk_option_is_switch(option)) fish_option(script, verb, option, "no-");
 	}
 }
 
-static void fish_globals(const struct script *s) {
+static void fish_globals(const struct script *script) {
 	static const char *const begin = "complete -c lockstep -n __fish_use_subcommand -f";
-	fprintf(s->out, "# fish completion of lockstep\n%s\n%s -a help -d 'show the options of a verb'\n", begin, begin);
-	for (size_t i = 0; globals[i]; i++) fprintf(s->out, "%s -l %s\n", begin, globals[i] + 2);
-	fputs("complete -c lockstep -n '__fish_seen_subcommand_from help' -f -a '", s->out);
-	for (size_t i = 0; s->verbs[i]; i++) fprintf(s->out, "%s%s", i ? " " : "", s->verbs[i]->name);
-	fputs("'\n", s->out);
+	fprintf(script->out, "# fish completion of lockstep\n%s\n%s -a help -d 'show the options of a verb'\n", begin, begin);
+	for (size_t i = 0; globals[i]; i++) fprintf(script->out, "%s -l %s\n", begin, globals[i] + 2);
+	fputs("complete -c lockstep -n '__fish_seen_subcommand_from help' -f -a '", script->out);
+	for (size_t i = 0; script->verbs[i]; i++) fprintf(script->out, "%s%s", i ? " " : "", script->verbs[i]->name);
+	fputs("'\n", script->out);
 }
 
-static void fish(const struct script *s) {
-	fish_globals(s);
-	for (size_t i = 0; s->verbs[i]; i++) {
-		fprintf(s->out, "complete -c lockstep -n __fish_use_subcommand -f -a %s -d '", s->verbs[i]->name);
-		short_help(s->out, s->verbs[i]->summary, "", true);
-		fputs("'\n", s->out);
+static void fish(const struct script *script) {
+	fish_globals(script);
+	for (size_t i = 0; script->verbs[i]; i++) {
+		fprintf(script->out, "complete -c lockstep -n __fish_use_subcommand -f -a %s -d '", script->verbs[i]->name);
+		short_help(script->out, script->verbs[i]->summary, "", true);
+		fputs("'\n", script->out);
 	}
-	for (size_t i = 0; s->verbs[i]; i++) fish_verb(s, s->verbs[i]);
+	for (size_t i = 0; script->verbs[i]; i++) fish_verb(script, script->verbs[i]);
 }
 
 lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known, const char *shell, FILE *out, lk_error *err) {
-	static void (*const writers[])(const struct script *s) = {bash, zsh, fish};
-	const struct script s = {verbs, known, out};
+	static void (*const writers[])(const struct script *script) = {bash, zsh, fish};
+	const struct script script = {verbs, known, out};
 	for (size_t i = 0; shells[i]; i++) {
 		if (strcmp(shell, shells[i]) != 0) continue;
-		writers[i](&s);
+		writers[i](&script);
 		return LK_OK;
 	}
 	char shown[64];

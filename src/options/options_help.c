@@ -8,19 +8,19 @@ enum { COLUMNS = 100, HELP_COLUMN = 30, LABEL_SIZE = 128, NOTE_SIZE = 512 };
 
 /* ---- what other outputs say too ---- */
 
-const char *lk_option_value(const lk_option *o) {
-	if (lk_option_is_switch(o)) return "";
-	return o->value ? o->value : o->kind == LK_OPTION_TEXT || o->kind == LK_OPTION_LINES ? "TEXT" : o->kind == LK_OPTION_CHOICE ? "NAME" : "N";
+const char *lk_option_value(const lk_option *option) {
+	if (lk_option_is_switch(option)) return "";
+	return option->value ? option->value : option->kind == LK_OPTION_TEXT || option->kind == LK_OPTION_LINES ? "TEXT" : option->kind == LK_OPTION_CHOICE ? "NAME" : "N";
 }
 
-bool lk_option_is_path(const lk_option *o) {
-	const char *value = lk_option_value(o);
-	return o->kind == LK_OPTION_TEXT && (strstr(value, "FILE") || strstr(value, "DIR") || strstr(value, "PATH"));
+bool lk_option_is_path(const lk_option *option) {
+	const char *value = lk_option_value(option);
+	return option->kind == LK_OPTION_TEXT && (strstr(value, "FILE") || strstr(value, "DIR") || strstr(value, "PATH"));
 }
 
 bool lk_verb_sweeps(const lk_verb *verb) {
-	for (const lk_option *o = verb->options; o && o->name; o++) {
-		if (o->sweep) return true;
+	for (const lk_option *option = verb->options; option && option->name; option++) {
+		if (option->sweep) return true;
 	}
 	return false;
 }
@@ -31,21 +31,21 @@ static void append(char *out, size_t size, const char *separator, const char *te
 }
 
 /* "1 to 64", "at least 0"; a limit that nobody can reach is not shown. */
-static void note_limits(const lk_option *o, char *out, size_t size) {
-	bool low = isfinite(o->low) && o->low > -1e15, high = isfinite(o->high) && o->high < 1e15;
-	if (low && high) snprintf(out, size, "%.12g to %.12g", o->low, o->high);
-	else if (low) snprintf(out, size, "at least %.12g", o->low);
-	else if (high) snprintf(out, size, "at most %.12g", o->high);
+static void note_limits(const lk_option *option, char *out, size_t size) {
+	bool low = isfinite(option->low) && option->low > -1e15, high = isfinite(option->high) && option->high < 1e15;
+	if (low && high) snprintf(out, size, "%.12g to %.12g", option->low, option->high);
+	else if (low) snprintf(out, size, "at least %.12g", option->low);
+	else if (high) snprintf(out, size, "at most %.12g", option->high);
 }
 
-char *lk_option_note(const lk_option *o, char *out, size_t size) {
+char *lk_option_note(const lk_option *option, char *out, size_t size) {
 	out[0] = '\0';
-	bool number = o->kind == LK_OPTION_INT || o->kind == LK_OPTION_REAL || o->kind == LK_OPTION_COUNT;
-	if (number && (o->low != 0 || o->high != 0)) note_limits(o, out, size);
-	if (o->kind == LK_OPTION_CHOICE) {
-		for (size_t i = 0; o->choices[i]; i++) append(out, size, ", ", o->choices[i]);
+	bool number = option->kind == LK_OPTION_INT || option->kind == LK_OPTION_REAL || option->kind == LK_OPTION_COUNT;
+	if (number && (option->low != 0 || option->high != 0)) note_limits(option, out, size);
+	if (option->kind == LK_OPTION_CHOICE) {
+		for (size_t i = 0; option->choices[i]; i++) append(out, size, ", ", option->choices[i]);
 	}
-	if (o->sweep) append(out, size, "; ", "list");
+	if (option->sweep) append(out, size, "; ", "list");
 	return out;
 }
 
@@ -65,104 +65,104 @@ static int width(const char *text, size_t length) {
 	return n;
 }
 
-static void to_column(struct page *p, int column) {
-	for (; p->column < column; p->column++) putc(' ', p->out);
+static void to_column(struct page *page, int column) {
+	for (; page->column < column; page->column++) putc(' ', page->out);
 }
 
-static void end_line(struct page *p) {
-	if (p->column) putc('\n', p->out);
-	p->column = 0;
+static void end_line(struct page *page) {
+	if (page->column) putc('\n', page->out);
+	page->column = 0;
 }
 
 /* Writes words, breaking lines before COLUMNS; words of earlier calls may stand on the line. */
-static void wrap(struct page *p, const char *text) {
+static void wrap(struct page *page, const char *text) {
 	while (*(text += strspn(text, " \t\n"))) {
 		size_t length = strcspn(text, " \t\n");
 		int taken = width(text, length);
-		if (p->column > p->indent && p->column + 1 + taken > COLUMNS) end_line(p);
-		if (p->column <= p->indent) to_column(p, p->indent);
-		else p->column += fprintf(p->out, " ");
-		fwrite(text, 1, length, p->out);
-		p->column += taken;
+		if (page->column > page->indent && page->column + 1 + taken > COLUMNS) end_line(page);
+		if (page->column <= page->indent) to_column(page, page->indent);
+		else page->column += fprintf(page->out, " ");
+		fwrite(text, 1, length, page->out);
+		page->column += taken;
 		text += length;
 	}
 }
 
-static void heading(struct page *p, const char *text) {
-	fprintf(p->out, "\n%s%s%s\n", p->colour ? "\033[1m" : "", text, p->colour ? "\033[0m" : "");
+static void heading(struct page *page, const char *text) {
+	fprintf(page->out, "\n%s%s%s\n", page->colour ? "\033[1m" : "", text, page->colour ? "\033[0m" : "");
 }
 
 /* Paragraphs are separated by blank lines; a line that begins with a blank or tab is kept as it is. */
-static void paragraphs(struct page *p, const char *text) {
-	p->indent = 0;
+static void paragraphs(struct page *page, const char *text) {
+	page->indent = 0;
 	while (*text) {
 		size_t length = strcspn(text, "\n");
 		if (length == 0) {
-			end_line(p);
-			putc('\n', p->out);
+			end_line(page);
+			putc('\n', page->out);
 		} else if (*text == ' ' || *text == '\t') {
-			end_line(p);
-			fprintf(p->out, "%.*s\n", (int)length, text);
+			end_line(page);
+			fprintf(page->out, "%.*s\n", (int)length, text);
 		} else {
 			char line[4096];
 			snprintf(line, sizeof line, "%.*s", (int)length, text);
-			wrap(p, line);
+			wrap(page, line);
 		}
 		text += length + (text[length] == '\n');
 	}
-	end_line(p);
+	end_line(page);
 }
 
 /* ---- the page ---- */
 
-static void usage(struct page *p, const lk_verb *verb) {
-	p->indent = 4;
-	p->column = fprintf(p->out, "Usage: lockstep");
-	wrap(p, verb->name);
-	wrap(p, "[OPTION...]");
-	if (verb->operands) wrap(p, verb->operands);
-	if (verb->rest) wrap(p, "[-- WORD...]");
-	end_line(p);
+static void usage(struct page *page, const lk_verb *verb) {
+	page->indent = 4;
+	page->column = fprintf(page->out, "Usage: lockstep");
+	wrap(page, verb->name);
+	wrap(page, "[OPTION...]");
+	if (verb->operands) wrap(page, verb->operands);
+	if (verb->rest) wrap(page, "[-- WORD...]");
+	end_line(page);
 }
 
-static void one_option(struct page *p, const lk_option *o) {
+static void one_option(struct page *page, const lk_option *option) {
 	char label[LABEL_SIZE], note[NOTE_SIZE], bracketed[NOTE_SIZE + 4];
-	const char *value = lk_option_value(o);
-	const char *no = o->kind == LK_OPTION_SWITCH ? "[no-]" : "";
-	snprintf(label, sizeof label, "  %c%c%c --%s%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
-	         o->letter ? ',' : ' ', no, o->name, *value ? " " : "", value);
-	fputs(label, p->out);
-	p->column = width(label, strlen(label));
-	p->indent = HELP_COLUMN;
-	if (p->column + 2 > HELP_COLUMN) end_line(p);
-	wrap(p, o->help ? o->help : "");
-	lk_option_note(o, note, sizeof note);
+	const char *value = lk_option_value(option);
+	const char *no = option->kind == LK_OPTION_SWITCH ? "[no-]" : "";
+	snprintf(label, sizeof label, "  %c%c%c --%s%s%s%s", option->letter ? '-' : ' ', option->letter ? option->letter : ' ',
+	         option->letter ? ',' : ' ', no, option->name, *value ? " " : "", value);
+	fputs(label, page->out);
+	page->column = width(label, strlen(label));
+	page->indent = HELP_COLUMN;
+	if (page->column + 2 > HELP_COLUMN) end_line(page);
+	wrap(page, option->help ? option->help : "");
+	lk_option_note(option, note, sizeof note);
 	snprintf(bracketed, sizeof bracketed, "[%s]", note);
-	if (*note) wrap(p, bracketed);
-	end_line(p);
+	if (*note) wrap(page, bracketed);
+	end_line(page);
 }
 
-static void options(struct page *p, const lk_verb *verb) {
-	for (const lk_option *o = verb->options; o && o->name; o++) {
-		if (o->group || o == verb->options) heading(p, o->group ? o->group : "Options");
-		one_option(p, o);
+static void options(struct page *page, const lk_verb *verb) {
+	for (const lk_option *option = verb->options; option && option->name; option++) {
+		if (option->group || option == verb->options) heading(page, option->group ? option->group : "Options");
+		one_option(page, option);
 	}
 	if (!lk_verb_sweeps(verb)) return;
-	putc('\n', p->out);
-	p->indent = 0;
-	wrap(p, LK_SWEEP_NOTE);
-	end_line(p);
+	putc('\n', page->out);
+	page->indent = 0;
+	wrap(page, LK_SWEEP_NOTE);
+	end_line(page);
 }
 
-static void examples(struct page *p, const lk_verb *verb) {
+static void examples(struct page *page, const lk_verb *verb) {
 	if (!verb->examples || !verb->examples[0]) return;
-	heading(p, "Examples");
+	heading(page, "Examples");
 	for (size_t i = 0; verb->examples[i]; i += 2) {
-		fprintf(p->out, "  %s\n", verb->examples[i]);
+		fprintf(page->out, "  %s\n", verb->examples[i]);
 		if (!verb->examples[i + 1]) break;
-		p->indent = 6;
-		wrap(p, verb->examples[i + 1]);
-		end_line(p);
+		page->indent = 6;
+		wrap(page, verb->examples[i + 1]);
+		end_line(page);
 	}
 }
 

@@ -7,16 +7,16 @@
 #include "lockstep/options.h"
 
 /* Options that take no value: --name and --no-name. */
-static inline bool lk_option_is_switch(const lk_option *o) {
-	return o->kind == LK_OPTION_FLAG || o->kind == LK_OPTION_SWITCH;
+static inline bool lk_option_is_switch(const lk_option *option) {
+	return option->kind == LK_OPTION_FLAG || option->kind == LK_OPTION_SWITCH;
 }
 
 /* What stands for the value of an option: "N", "FILE"; "" for flags. */
-const char *lk_option_value(const lk_option *o);
+const char *lk_option_value(const lk_option *option);
 /* Whether the value names a file or a folder, so that a shell may complete it. */
-bool lk_option_is_path(const lk_option *o);
+bool lk_option_is_path(const lk_option *option);
 /* "one of a, b; a list", "1 to 64", or "": the choices or limits, and whether a comma list is taken. Returns `out`. */
-char *lk_option_note(const lk_option *o, char *out, size_t size);
+char *lk_option_note(const lk_option *option, char *out, size_t size);
 /* Whether any option of the verb takes a comma list. */
 bool lk_verb_sweeps(const lk_verb *verb);
 

@@ -85,8 +85,8 @@ const lk_verb lk_validate_verb = {
 	.rest = false,
 };
 
-const char *lk_validate_command(lk_arena *arena, const lk_validate_request *r) {
+const char *lk_validate_command(lk_arena *arena, const lk_validate_request *request) {
 	static const char *const but[] = {"resume", "output", "file", "plot", NULL};
 	return lk_command(arena, &(lk_question){
-		.verb = &lk_validate_verb, .request = r, .but = but, .operands = &r->table, .operand_count = 1});
+		.verb = &lk_validate_verb, .request = request, .but = but, .operands = &request->table, .operand_count = 1});
 }

@@ -27,19 +27,19 @@ static lk_status fill_breakdown(lk_plan_choice *out, const lk_step *step, lk_are
 	return LK_OK;
 }
 
-static void fill_degrees(lk_plan_choice *out, const lk_job *j) {
+static void fill_degrees(lk_plan_choice *out, const lk_job *job) {
 	static const char *const recompute[] = {"none", "selective", "full"};
-	out->gpus = j->gpus, out->tp = j->tp, out->pp = j->pp, out->vp = j->vp, out->cp = j->cp, out->ep = j->ep;
-	out->etp = j->etp, out->dp = j->dp, out->mbs = j->mbs, out->microbatches = j->microbatches,
-	out->zero = (int)j->sharding;
-	out->schedule = lk_schedule_get(j->schedule)->name;
-	out->recompute = recompute[j->recompute];
-	out->stack = j->stack;
-	out->sequence_parallel = j->sequence_parallel == LK_ON, out->tp_overlap = j->tp_overlap == LK_ON;
-	out->overlap_grad_reduce = j->overlap_grad_reduce == LK_ON;
-	out->overlap_param_gather = j->overlap_param_gather == LK_ON;
-	out->offload = j->offload_optimizer;
-	out->bucket_bytes = j->bucket_bytes;
+	out->gpus = job->gpus, out->tp = job->tp, out->pp = job->pp, out->vp = job->vp, out->cp = job->cp, out->ep = job->ep;
+	out->etp = job->etp, out->dp = job->dp, out->mbs = job->mbs, out->microbatches = job->microbatches,
+	out->zero = (int)job->sharding;
+	out->schedule = lk_schedule_get(job->schedule)->name;
+	out->recompute = recompute[job->recompute];
+	out->stack = job->stack;
+	out->sequence_parallel = job->sequence_parallel == LK_ON, out->tp_overlap = job->tp_overlap == LK_ON;
+	out->overlap_grad_reduce = job->overlap_grad_reduce == LK_ON;
+	out->overlap_param_gather = job->overlap_param_gather == LK_ON;
+	out->offload = job->offload_optimizer;
+	out->bucket_bytes = job->bucket_bytes;
 }
 
 static void fill_speed(const lk_plan_request *request, lk_plan_choice *out, const lk_job *job,
@@ -103,9 +103,9 @@ static lk_status fill_choice(const lk_plan_request *request, const lk_space *spa
 
 /* ---- why not ---- */
 
-static double exposed(const lk_plan_choice *c, const char *key) {
-	for (int i = 0; i < c->breakdown_count; i++)
-		if (strcmp(c->breakdown[i].key, key) == 0) return c->breakdown[i].exposed_s;
+static double exposed(const lk_plan_choice *choice, const char *key) {
+	for (int i = 0; i < choice->breakdown_count; i++)
+		if (strcmp(choice->breakdown[i].key, key) == 0) return choice->breakdown[i].exposed_s;
 	return 0;
 }
 
@@ -120,14 +120,14 @@ static int by_size(const void *a, const void *b) {
 	return (dx < dy) - (dx > dy);
 }
 
-static int differences(const lk_plan_choice *c, const lk_plan_choice *best, struct difference *out) {
+static int differences(const lk_plan_choice *choice, const lk_plan_choice *best, struct difference *out) {
 	int count = 0;
-	for (int i = 0; i < c->breakdown_count; i++)
+	for (int i = 0; i < choice->breakdown_count; i++)
 		out[count++] =
-			(struct difference){c->breakdown[i].label, c->breakdown[i].exposed_s - exposed(best, c->breakdown[i].key)};
+			(struct difference){choice->breakdown[i].label, choice->breakdown[i].exposed_s - exposed(best, choice->breakdown[i].key)};
 	for (int i = 0; i < best->breakdown_count; i++) {
 		bool both = false;
-		for (int k = 0; k < c->breakdown_count; k++) both |= strcmp(c->breakdown[k].key, best->breakdown[i].key) == 0;
+		for (int k = 0; k < choice->breakdown_count; k++) both |= strcmp(choice->breakdown[k].key, best->breakdown[i].key) == 0;
 		if (!both) out[count++] = (struct difference){best->breakdown[i].label, -best->breakdown[i].exposed_s};
 	}
 	qsort(out, (size_t)count, sizeof *out, by_size);
@@ -135,10 +135,10 @@ static int differences(const lk_plan_choice *c, const lk_plan_choice *best, stru
 }
 
 /* "+1.31 s pipeline bubble, -0.20 s tensor parallelism: 3.1 % slower", the parts that differ most. */
-static const char *why_not(lk_arena *arena, const lk_plan_choice *c, const lk_plan_choice *best) {
+static const char *why_not(lk_arena *arena, const lk_plan_choice *choice, const lk_plan_choice *best) {
 	enum { SHOWN = 3 };
 	struct difference parts[2 * LK_PART_COUNT];
-	int count = differences(c, best, parts);
+	int count = differences(choice, best, parts);
 	const char *text = "";
 	for (int i = 0; i < count && i < SHOWN && text; i++) {
 		char shown[32];
@@ -147,7 +147,7 @@ static const char *why_not(lk_arena *arena, const lk_plan_choice *c, const lk_pl
 							   lk_format_seconds(fabs(parts[i].seconds), shown, sizeof shown), parts[i].label);
 	}
 	if (!text) return NULL;
-	double slower = c->step_time_s / best->step_time_s - 1;
+	double slower = choice->step_time_s / best->step_time_s - 1;
 	return lk_arena_printf(arena, "%s%s%.1f %% slower", text, *text ? ": " : "", 100 * slower);
 }
 
@@ -162,10 +162,10 @@ struct retrial {
 };
 
 static lk_status try_exactly(void *context, size_t i, void *result, lk_error *err) {
-	const struct retrial *r = context;
+	const struct retrial *retrial = context;
 	lk_step step;
 	lk_step_options options = {.bare = true, .exact = true};
-	lk_status status = lk_step_ask(r->choices[i].job, r->space->cluster, &options, &step, err);
+	lk_status status = lk_step_ask(retrial->choices[i].job, retrial->space->cluster, &options, &step, err);
 	*(double *)result = status == LK_OK ? step.step_s : NAN;
 	lk_step_free(&step);
 	return status;
@@ -173,11 +173,11 @@ static lk_status try_exactly(void *context, size_t i, void *result, lk_error *er
 
 /* Task: choice, then cost and way. */
 static lk_status try_changed(void *context, size_t i, void *result, lk_error *err) {
-	const struct retrial *r = context;
+	const struct retrial *retrial = context;
 	(void)err;
 	int cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
-	double limit_s = r->limit_s ? r->limit_s[i % (COSTS * WAYS)] : 0;
-	*(double *)result = lk_sensitivity_ask(r->choices[i / (COSTS * WAYS)].job, r->space->cluster, cost, way, limit_s);
+	double limit_s = retrial->limit_s ? retrial->limit_s[i % (COSTS * WAYS)] : 0;
+	*(double *)result = lk_sensitivity_ask(retrial->choices[i / (COSTS * WAYS)].job, retrial->space->cluster, cost, way, limit_s);
 	return LK_OK;
 }
 

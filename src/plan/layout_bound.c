@@ -70,15 +70,15 @@ static int sharding_class(int sharding) {
 
 /* ---- where layers lie ---- */
 
-static lk_status count_ahead(struct lie *l, int which, lk_arena *arena, lk_error *err) {
-	const lk_job *job = &l->job;
+static lk_status count_ahead(struct lie *lie, int which, lk_arena *arena, lk_error *err) {
+	const lk_job *job = &lie->job;
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
 	lk_slots slots = {0};
-	l->ahead[which] = LK_ARRAY(arena, int, job->vp);
-	if (!l->ahead[which]) return lk_oom(err);
-	LK_TRY(lk_schedule_get(job->schedule)->order(&shape, l->stage[which], &slots, err));
+	lie->ahead[which] = LK_ARRAY(arena, int, job->vp);
+	if (!lie->ahead[which]) return lk_oom(err);
+	LK_TRY(lk_schedule_get(job->schedule)->order(&shape, lie->stage[which], &slots, err));
 	for (size_t i = 0; i < slots.count && slots.at[i].pass == LK_PASS_F && !slots.at[i].pair; i++)
-		l->ahead[which][slots.at[i].chunk]++;
+		lie->ahead[which][slots.at[i].chunk]++;
 	lk_vec_free(&slots);
 	return LK_OK;
 }
@@ -131,15 +131,15 @@ static void add_end(lk_layer_part *sum, const lk_layer_part *end, double times) 
 	sum->host_s += times * end->host_s, sum->traffic_s += times * end->traffic_s;
 }
 
-static lk_layer_part at_place(const struct lie *l, const lk_parts *parts, const lk_job *job, int place) {
+static lk_layer_part at_place(const struct lie *lie, const lk_parts *parts, const lk_job *job, int place) {
 	lk_layer_part sum = {0};
-	int first = l->first[place], count = l->count[place], again = 0;
+	int first = lie->first[place], count = lie->count[place], again = 0;
 	if (job->recompute == LK_RECOMPUTE_FULL)
 		again = job->recompute_layers > 0 && job->recompute_layers < count ? job->recompute_layers : count;
 	add_layers(&sum, parts->sum[1], first, first + again);
 	add_layers(&sum, parts->sum[0], first + again, first + count);
 	if (place == 0) add_end(&sum, &parts->embedding, 1);
-	if (place == l->places - 1)
+	if (place == lie->places - 1)
 		add_end(&sum, &parts->head, 1), add_end(&sum, &parts->prediction, job->model.mtp_layers);
 	return sum;
 }
@@ -156,60 +156,60 @@ static bool drains(const lk_job *job) {
 	return job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B || job->schedule == LK_SCHED_INTERLEAVED;
 }
 
-static double forward_s(const lk_job *job, const lk_layer_part *p) {
-	return paired(job) ? p->compute_forward_s : p->forward_s;
+static double forward_s(const lk_job *job, const lk_layer_part *part) {
+	return paired(job) ? part->compute_forward_s : part->forward_s;
 }
 
-static double backward_s(const lk_job *job, const lk_layer_part *p) {
-	return paired(job) ? p->compute_backward_s : p->backward_s;
+static double backward_s(const lk_job *job, const lk_layer_part *part) {
+	return paired(job) ? part->compute_backward_s : part->backward_s;
 }
 
 /* `way_in`, `way_back` [places + 1]: through the places before one. */
-static void find_ways(const struct lie *l, const lk_job *job, const lk_layer_part *at, double message_s, double *way_in,
+static void find_ways(const struct lie *lie, const lk_job *job, const lk_layer_part *at, double message_s, double *way_in,
 					  double *way_back) {
 	way_in[0] = way_back[0] = 0;
-	for (int k = 0; k < l->places; k++) {
+	for (int k = 0; k < lie->places; k++) {
 		way_in[k + 1] = way_in[k] + forward_s(job, &at[k]) + message_s;
 		way_back[k + 1] = way_back[k] + backward_s(job, &at[k]) + message_s;
 	}
 }
 
 /* Without overlap, every pass that receives waits for the whole message. */
-static double waits_s(const struct lie *l, const lk_job *job, int place, double message_s) {
+static double waits_s(const struct lie *lie, const lk_job *job, int place, double message_s) {
 	if (job->pp == 1 || job->overlap_p2p == LK_ON || paired(job)) return 0;
 	bool turn = job->schedule == LK_SCHED_ZB_V; /* places beside one another on one rank */
-	return turn ? 0 : ((place > 0) + (place < l->places - 1)) * message_s;
+	return turn ? 0 : ((place > 0) + (place < lie->places - 1)) * message_s;
 }
 
-static lk_status find_body(const struct lie *l, const lk_parts *parts, const lk_job *job, lk_arena *arena, struct body *out,
+static lk_status find_body(const struct lie *lie, const lk_parts *parts, const lk_job *job, lk_arena *arena, struct body *out,
 						   lk_error *err) {
-	lk_layer_part *at = LK_ARRAY(arena, lk_layer_part, l->places);
-	double *way_in = LK_ARRAY(arena, double, l->places + 1), *way_back = LK_ARRAY(arena, double, l->places + 1);
+	lk_layer_part *at = LK_ARRAY(arena, lk_layer_part, lie->places);
+	double *way_in = LK_ARRAY(arena, double, lie->places + 1), *way_back = LK_ARRAY(arena, double, lie->places + 1);
 	bool dual = job->schedule == LK_SCHED_DUALPIPE;
 	double times = dual ? job->microbatches / 2.0 : job->microbatches;
 	if (!at || !way_in || !way_back) return lk_oom(err);
-	for (int k = 0; k < l->places; k++) at[k] = at_place(l, parts, job, k);
-	find_ways(l, job, at, parts->message_s, way_in, way_back);
+	for (int k = 0; k < lie->places; k++) at[k] = at_place(lie, parts, job, k);
+	find_ways(lie, job, at, parts->message_s, way_in, way_back);
 	for (int s = 0; s < job->pp; s++) {
 		double work = 0, host = 0, traffic = 0;
-		int lowest = l->places;
-		for (int c = 0; c < l->chunks; c++) {
-			int k = l->place[s * l->chunks + c];
+		int lowest = lie->places;
+		for (int c = 0; c < lie->chunks; c++) {
+			int k = lie->place[s * lie->chunks + c];
 			if (k < lowest) lowest = k;
-			work += forward_s(job, &at[k]) + backward_s(job, &at[k]) + waits_s(l, job, k, parts->message_s);
+			work += forward_s(job, &at[k]) + backward_s(job, &at[k]) + waits_s(lie, job, k, parts->message_s);
 			host += at[k].host_s, traffic += at[k].traffic_s;
 		}
 		double s_body = times * work;
 		if (!dual) s_body += way_in[lowest];
-		if (lowest > 0 && waits_s(l, job, lowest, parts->message_s) > 0) s_body -= parts->message_s; /* is in way_in */
+		if (lowest > 0 && waits_s(lie, job, lowest, parts->message_s) > 0) s_body -= parts->message_s; /* is in way_in */
 		if (s == 0) out->end_s[0] = s_body;
 		out->end_s[1] = s_body;
 		out->s = fmax(out->s, s_body + (drains(job) ? way_back[lowest] : 0));
 		out->floor_s = fmax(out->floor_s, times * fmax(host, traffic));
 	}
 	for (int i = 0; i < SEEN; i++)
-		for (int c = 0; l->ahead[i] && c < l->chunks; c++)
-			out->held[i] += l->ahead[i][c] * at[l->place[l->stage[i] * l->chunks + c]].saved;
+		for (int c = 0; lie->ahead[i] && c < lie->chunks; c++)
+			out->held[i] += lie->ahead[i][c] * at[lie->place[lie->stage[i] * lie->chunks + c]].saved;
 	if (drains(job)) out->end_s[0] = out->s; /* what goes back ends there */
 	out->known = true;
 	return LK_OK;
@@ -217,7 +217,7 @@ static lk_status find_body(const struct lie *l, const lk_parts *parts, const lk_
 
 /* ---- what layouts of a core share ---- */
 
-static void find_resident(const struct lie *l, const lk_job *job, double *bytes) {
+static void find_resident(const struct lie *lie, const lk_job *job, double *bytes) {
 	lk_builder builder;
 	lk_graph frame; /* takes the facts of the job that nobody asks for here */
 	memset(&frame, 0, sizeof frame);
@@ -225,7 +225,7 @@ static void find_resident(const struct lie *l, const lk_job *job, double *bytes)
 	for (int i = 0; i < SEEN; i++) {
 		double held[LK_OWNERS] = {0};
 		bytes[i] = 0;
-		lk_build_resident(&builder, l->stage[i], held);
+		lk_build_resident(&builder, lie->stage[i], held);
 		for (int o = 0; o < LK_OWNERS; o++) bytes[i] += held[o];
 	}
 }
@@ -239,9 +239,9 @@ static lk_ranks ranks_of(const lk_job *job) {
 }
 
 /* The all-reduce of the gradient norm waits for all stages; what is left to reduce before it, for its own stage alone. */
-static double combine(const struct body *b, const lk_tail *tail) {
-	double ends = fmax(b->end_s[0] + tail->before[0], b->end_s[1] + tail->before[1]);
-	return fmax(fmax(b->s, ends), b->floor_s) + fmax(tail->after[0], tail->after[1]);
+static double combine(const struct body *body, const lk_tail *tail) {
+	double ends = fmax(body->end_s[0] + tail->before[0], body->end_s[1] + tail->before[1]);
+	return fmax(fmax(body->s, ends), body->floor_s) + fmax(tail->after[0], tail->after[1]);
 }
 
 /* Below what the simulation gives by more than rounding to picoseconds and to `float`. */
@@ -251,7 +251,7 @@ static float rounded_down(double seconds) {
 
 /* ---- single jobs ---- */
 
-static lk_status bound_job(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, double *least_s,
+static lk_status bound_job(lk_bounder *bounder, int stack, const lk_job *job, lk_arena *arena, double *least_s,
 						   double *least_bytes, double *usable, lk_error *err) {
 	struct lie l;
 	lk_parts parts;
@@ -259,15 +259,15 @@ static lk_status bound_job(lk_bounder *b, int stack, const lk_job *job, lk_arena
 	struct body one = {0};
 	double resident[SEEN], excess = -INFINITY;
 	LK_TRY(find_lie(job, arena, &l, err));
-	LK_TRY(lk_parts_find(b, stack, job, false, arena, &parts, err));
-	LK_TRY(lk_tail_find(b, stack, job, &tail, err));
+	LK_TRY(lk_parts_find(bounder, stack, job, false, arena, &parts, err));
+	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
 	find_resident(&l, job, resident);
 	*least_s = combine(&one, &tail);
 	lk_ranks ranks = ranks_of(job);
 	for (int i = 0; i < SEEN; i++) {
 		double room,
-			bytes = lk_memory_least(job, b->space->cluster, &ranks, l.stage[i], resident[i], one.held[i], &room);
+			bytes = lk_memory_least(job, bounder->space->cluster, &ranks, l.stage[i], resident[i], one.held[i], &room);
 		if (bytes - room <= excess) continue;
 		excess = bytes - room;
 		*least_bytes = bytes, *usable = room;
@@ -275,10 +275,10 @@ static lk_status bound_job(lk_bounder *b, int stack, const lk_job *job, lk_arena
 	return LK_OK;
 }
 
-lk_status lk_bound_job(lk_bounder *b, int stack, const lk_job *job, double *least_s, double *least_bytes,
+lk_status lk_bound_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s, double *least_bytes,
 					   double *usable, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	lk_status status = bound_job(b, stack, job, &arena, least_s, least_bytes, usable, err);
+	lk_status status = bound_job(bounder, stack, job, &arena, least_s, least_bytes, usable, err);
 	lk_arena_free(&arena);
 	return status;
 }
@@ -288,15 +288,15 @@ lk_status lk_bound_job(lk_bounder *b, int stack, const lk_job *job, double *leas
  * Layers take what their own operations leave one another, and every pass begins as soon as what it needs is there. What the
  * simulation adds is what messages and traffic take from passes, and passes from them. */
 
-static lk_status walk_body(const struct lie *l, const lk_parts *parts, const lk_job *job, lk_arena *arena, struct body *out, lk_error *err) {
+static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const lk_job *job, lk_arena *arena, struct body *out, lk_error *err) {
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
-	lk_pass_times times = {.message = parts->message_s, .waits = waits_s(l, job, 1, 1) > 0};
+	lk_pass_times times = {.message = parts->message_s, .waits = waits_s(lie, job, 1, 1) > 0};
 	double *pass[4], *ends = LK_ARRAY(arena, double, job->pp);
 	for (int i = 0; i < 4; i++)
-		if (!(times.pass[i] = pass[i] = LK_ARRAY(arena, double, l->places))) return lk_oom(err);
+		if (!(times.pass[i] = pass[i] = LK_ARRAY(arena, double, lie->places))) return lk_oom(err);
 	if (!ends) return lk_oom(err);
-	for (int k = 0; k < l->places; k++) {
-		lk_layer_part at = at_place(l, parts, job, k);
+	for (int k = 0; k < lie->places; k++) {
+		lk_layer_part at = at_place(lie, parts, job, k);
 		pass[LK_PASS_F][k] = forward_s(job, &at), pass[LK_PASS_B][k] = backward_s(job, &at);
 		pass[LK_PASS_BI][k] = at.backward_s - at.weight_s, pass[LK_PASS_W][k] = at.weight_s;
 	}
@@ -306,14 +306,14 @@ static lk_status walk_body(const struct lie *l, const lk_parts *parts, const lk_
 	return LK_OK;
 }
 
-static lk_status walk_job(lk_bounder *b, int stack, const lk_job *job, lk_arena *arena, double *least_s, lk_error *err) {
+static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_arena *arena, double *least_s, lk_error *err) {
 	struct lie l;
 	lk_parts parts;
 	lk_tail tail;
 	struct body one = {0};
 	LK_TRY(find_places(job, arena, &l, err));
-	LK_TRY(lk_parts_find(b, stack, job, true, arena, &parts, err));
-	LK_TRY(lk_tail_find(b, stack, job, &tail, err));
+	LK_TRY(lk_parts_find(bounder, stack, job, true, arena, &parts, err));
+	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
 	/* DualPipe's passes are split here and there, so that the time of one alone is not known */
 	if (job->schedule != LK_SCHED_DUALPIPE) LK_TRY(walk_body(&l, &parts, job, arena, &one, err));
@@ -321,139 +321,139 @@ static lk_status walk_job(lk_bounder *b, int stack, const lk_job *job, lk_arena 
 	return LK_OK;
 }
 
-lk_status lk_walk_job(lk_bounder *b, int stack, const lk_job *job, double *least_s, lk_error *err) {
+lk_status lk_walk_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	lk_status status = walk_job(b, stack, job, &arena, least_s, err);
+	lk_status status = walk_job(bounder, stack, job, &arena, least_s, err);
 	lk_arena_free(&arena);
 	return status;
 }
 
-lk_status lk_walk_layout(lk_bounder *b, const lk_core *core, const lk_layout *layout, float *least_s, lk_error *err) {
+lk_status lk_walk_layout(lk_bounder *bounder, const lk_core *core, const lk_layout *layout, float *least_s, lk_error *err) {
 	lk_job job;
 	double walked_s = 0;
 	*least_s = layout->least_s;
-	if (lk_layout_job(b->space, core, layout, &job, NULL) != LK_OK) return LK_OK; /* refused when it is tried */
-	lk_status status = lk_walk_job(b, core->stack, &job, &walked_s, err);
+	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK) return LK_OK; /* refused when it is tried */
+	lk_status status = lk_walk_job(bounder, core->stack, &job, &walked_s, err);
 	*least_s = fmaxf(layout->least_s, rounded_down(walked_s));
 	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
 }
 
 /* ---- all layouts of a core ---- */
 
-static int recompute_index(struct core_work *w, const lk_layout *l) {
-	int value = l->recompute_layers > 0 ? 16 + l->recompute_layers : l->recompute;
-	for (int i = 0; i < w->recompute_count; i++)
-		if (w->recompute[i] == value) return i;
-	w->recompute[w->recompute_count] = value;
-	return w->recompute_count++;
+static int recompute_index(struct core_work *work, const lk_layout *layout) {
+	int value = layout->recompute_layers > 0 ? 16 + layout->recompute_layers : layout->recompute;
+	for (int i = 0; i < work->recompute_count; i++)
+		if (work->recompute[i] == value) return i;
+	work->recompute[work->recompute_count] = value;
+	return work->recompute_count++;
 }
 
 /* The job of a layout; what completing refuses, the search does not look at. */
-static bool job_of(struct core_work *w, const lk_layout *l, lk_job *out) {
-	return lk_layout_job(w->b->space, w->core, l, out, NULL) == LK_OK;
+static bool job_of(struct core_work *work, const lk_layout *layout, lk_job *out) {
+	return lk_layout_job(work->b->space, work->core, layout, out, NULL) == LK_OK;
 }
 
-static lk_status body_of(struct core_work *w, struct family *f, const lk_layout *l, const struct body **out, lk_error *err) {
-	int class = sharding_class(l->sharding),
-		modules = w->lie.job.model.mtp_layers > 0 && l->recompute == LK_RECOMPUTE_FULL;
-	bool split = w->lie.job.schedule == LK_SCHED_ZB_H1 || w->lie.job.schedule == LK_SCHED_ZB_V;
-	struct body *known = &w->bodies[recompute_index(w, l)][l->sp][l->tp_overlap][class];
+static lk_status body_of(struct core_work *work, struct family *family, const lk_layout *layout, const struct body **out, lk_error *err) {
+	int class = sharding_class(layout->sharding),
+		modules = work->lie.job.model.mtp_layers > 0 && layout->recompute == LK_RECOMPUTE_FULL;
+	bool split = work->lie.job.schedule == LK_SCHED_ZB_H1 || work->lie.job.schedule == LK_SCHED_ZB_V;
+	struct body *known = &work->bodies[recompute_index(work, layout)][layout->sp][layout->tp_overlap][class];
 	*out = known;
 	if (known->known) return LK_OK;
 	lk_job job;
-	if (!job_of(w, l, &job)) { /* no bound: it is refused when it is tried */
+	if (!job_of(work, layout, &job)) { /* no bound: it is refused when it is tried */
 		known->known = true;
 		return LK_OK;
 	}
-	struct alike *a = &f->at[split][l->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules][l->sp][l->tp_overlap][class];
-	if (!a->known) LK_TRY(lk_parts_find(w->b, w->core->stack, &job, false, w->arena, &a->parts, err));
-	a->known = true;
-	return find_body(&w->lie, &a->parts, &job, w->arena, known, err);
+	struct alike *alike = &family->at[split][layout->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules][layout->sp][layout->tp_overlap][class];
+	if (!alike->known) LK_TRY(lk_parts_find(work->b, work->core->stack, &job, false, work->arena, &alike->parts, err));
+	alike->known = true;
+	return find_body(&work->lie, &alike->parts, &job, work->arena, known, err);
 }
 
-static lk_status tail_of(struct core_work *w, const lk_layout *l, const lk_tail **out, lk_error *err) {
-	bool *known = &w->tails[l->sharding][l->grads][l->params][l->offload].known;
-	lk_tail *tail = &w->tails[l->sharding][l->grads][l->params][l->offload].tail;
+static lk_status tail_of(struct core_work *work, const lk_layout *layout, const lk_tail **out, lk_error *err) {
+	bool *known = &work->tails[layout->sharding][layout->grads][layout->params][layout->offload].known;
+	lk_tail *tail = &work->tails[layout->sharding][layout->grads][layout->params][layout->offload].tail;
 	lk_job job;
 	*out = tail;
-	if (!*known && job_of(w, l, &job)) LK_TRY(lk_tail_find(w->b, w->core->stack, &job, tail, err));
+	if (!*known && job_of(work, layout, &job)) LK_TRY(lk_tail_find(work->b, work->core->stack, &job, tail, err));
 	*known = true;
 	return LK_OK;
 }
 
-static const double *resident_of(struct core_work *w, const lk_layout *l) {
-	double *bytes = w->resident[l->sp][l->sharding][l->offload].bytes;
-	bool *known = &w->resident[l->sp][l->sharding][l->offload].known;
+static const double *resident_of(struct core_work *work, const lk_layout *layout) {
+	double *bytes = work->resident[layout->sp][layout->sharding][layout->offload].bytes;
+	bool *known = &work->resident[layout->sp][layout->sharding][layout->offload].known;
 	lk_job job;
-	if (!*known && job_of(w, l, &job)) find_resident(&w->lie, &job, bytes);
+	if (!*known && job_of(work, layout, &job)) find_resident(&work->lie, &job, bytes);
 	*known = true;
 	return bytes;
 }
 
 /* The stage with the least room, by its bound. */
-static double memory_of(struct core_work *w, const lk_layout *l, const struct body *b, const lk_ranks *ranks, double *usable) {
-	const double *resident = resident_of(w, l);
+static double memory_of(struct core_work *work, const lk_layout *layout, const struct body *body, const lk_ranks *ranks, double *usable) {
+	const double *resident = resident_of(work, layout);
 	double most = 0, excess = -INFINITY;
 	for (int i = 0; i < SEEN; i++) {
-		double room, bytes = lk_memory_least(&w->lie.job, w->b->space->cluster, ranks, w->lie.stage[i], resident[i],
-											 b->held[i], &room);
+		double room, bytes = lk_memory_least(&work->lie.job, work->b->space->cluster, ranks, work->lie.stage[i], resident[i],
+											 body->held[i], &room);
 		if (bytes - room <= excess) continue;
 		excess = bytes - room, most = bytes, *usable = room;
 	}
 	return most;
 }
 
-static void note_closest(lk_bounded *out, const lk_layout *l, double bytes, double usable) {
+static void note_closest(lk_bounded *out, const lk_layout *layout, double bytes, double usable) {
 	if (out->any && bytes - usable >= out->closest_bytes - out->closest_usable) return;
 	out->any = true;
-	out->closest = *l;
+	out->closest = *layout;
 	out->closest_bytes = bytes, out->closest_usable = usable;
 }
 
-static lk_status bound_layout(struct core_work *w, struct family *f, lk_layout *l, const lk_ranks *ranks, lk_bounded *out,
+static lk_status bound_layout(struct core_work *work, struct family *family, lk_layout *layout, const lk_ranks *ranks, lk_bounded *out,
 							  lk_error *err) {
-	const struct body *b;
+	const struct body *body;
 	const lk_tail *tail;
 	double usable = 0;
-	LK_TRY(body_of(w, f, l, &b, err));
-	LK_TRY(tail_of(w, l, &tail, err));
-	double bytes = memory_of(w, l, b, ranks, &usable);
-	l->least_s = rounded_down(combine(b, tail));
+	LK_TRY(body_of(work, family, layout, &body, err));
+	LK_TRY(tail_of(work, layout, &tail, err));
+	double bytes = memory_of(work, layout, body, ranks, &usable);
+	layout->least_s = rounded_down(combine(body, tail));
 	out->layouts++;
-	note_closest(out, l, bytes, usable);
+	note_closest(out, layout, bytes, usable);
 	if (bytes > usable) {
 		out->too_large++;
 		return LK_OK;
 	}
 	if (!lk_push(&out->kept)) return lk_oom(err);
-	*lk_last(&out->kept) = *l;
+	*lk_last(&out->kept) = *layout;
 	return LK_OK;
 }
 
-static lk_status bound_core(struct core_work *w, struct family *f, uint32_t number, lk_layouts *layouts, lk_bounded *out,
+static lk_status bound_core(struct core_work *work, struct family *family, uint32_t number, lk_layouts *layouts, lk_bounded *out,
 							lk_error *err) {
 	lk_job job;
-	if (lk_space_job(w->b->space, w->core, &job, NULL) != LK_OK) return LK_OK;
-	LK_TRY(find_lie(&job, w->arena, &w->lie, err));
+	if (lk_space_job(work->b->space, work->core, &job, NULL) != LK_OK) return LK_OK;
+	LK_TRY(find_lie(&job, work->arena, &work->lie, err));
 	layouts->count = 0;
-	LK_TRY(lk_space_switches(w->b->space, w->core, number, &job, layouts, err));
+	LK_TRY(lk_space_switches(work->b->space, work->core, number, &job, layouts, err));
 	lk_ranks ranks = ranks_of(&job);
-	for (size_t i = 0; i < layouts->count; i++) LK_TRY(bound_layout(w, f, &layouts->at[i], &ranks, out, err));
+	for (size_t i = 0; i < layouts->count; i++) LK_TRY(bound_layout(work, family, &layouts->at[i], &ranks, out, err));
 	return LK_OK;
 }
 
-lk_status lk_bound_cores(lk_bounder *b, const lk_core *cores, uint32_t first, int count, lk_bounded *out,
+lk_status lk_bound_cores(lk_bounder *bounder, const lk_core *cores, uint32_t first, int count, lk_bounded *out,
 						 lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_layouts layouts = {0};
 	memset(out, 0, sizeof *out);
-	struct family *f = LK_NEW(&arena, struct family);
-	struct core_work *w = LK_NEW(&arena, struct core_work);
-	lk_status status = f && w ? LK_OK : lk_oom(err);
+	struct family *family = LK_NEW(&arena, struct family);
+	struct core_work *work = LK_NEW(&arena, struct core_work);
+	lk_status status = family && work ? LK_OK : lk_oom(err);
 	for (int i = 0; i < count && status == LK_OK; i++) {
-		memset(w, 0, sizeof *w);
-		*w = (struct core_work){.b = b, .arena = &arena, .core = &cores[i]};
-		status = bound_core(w, f, first + (uint32_t)i, &layouts, out, err);
+		memset(work, 0, sizeof *work);
+		*work = (struct core_work){.b = bounder, .arena = &arena, .core = &cores[i]};
+		status = bound_core(work, family, first + (uint32_t)i, &layouts, out, err);
 	}
 	lk_vec_free(&layouts);
 	lk_arena_free(&arena);

@@ -15,14 +15,14 @@
 #include "plan/plan.h"
 #include "sim/sim.h"
 
-void lk_bounder_begin(lk_bounder *b, const lk_space *space, lk_cost_cache *cache) {
-	*b = (lk_bounder){.space = space, .cache = cache};
+void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache *cache) {
+	*bounder = (lk_bounder){.space = space, .cache = cache};
 }
 
-const lk_constants *lk_bounder_constants(lk_bounder *b, int stack, const lk_job *job) {
-	if (!b->known[stack]) lk_profile_constants(job, &b->constants[stack]);
-	b->known[stack] = true;
-	return &b->constants[stack];
+const lk_constants *lk_bounder_constants(lk_bounder *bounder, int stack, const lk_job *job) {
+	if (!bounder->known[stack]) lk_profile_constants(job, &bounder->constants[stack]);
+	bounder->known[stack] = true;
+	return &bounder->constants[stack];
 }
 
 /* Blocks of one job and their prices. */
@@ -34,26 +34,26 @@ struct pricer {
 	bool contended;          /* layers: with what their operations take from one another */
 };
 
-static lk_status begin(lk_bounder *b, int stack, const lk_job *job, struct pricer *p, lk_error *err) {
-	p->graph = lk_graph_new();
-	if (!p->graph) return lk_oom(err);
-	p->cache = b->cache;
-	lk_build_begin(&p->builder, job, p->graph, err);
+static lk_status begin(lk_bounder *bounder, int stack, const lk_job *job, struct pricer *pricer, lk_error *err) {
+	pricer->graph = lk_graph_new();
+	if (!pricer->graph) return lk_oom(err);
+	pricer->cache = bounder->cache;
+	lk_build_begin(&pricer->builder, job, pricer->graph, err);
 	lk_cost_options options = {
-		.constants = lk_bounder_constants(b, stack, job),
+		.constants = lk_bounder_constants(bounder, stack, job),
 		.cuda_graphs = job->cuda_graphs == LK_ON,
 		.compiled = job->compile,
 		.experts_eager = job->graph_experts != LK_ON,
-		.cache = b->cache,
+		.cache = bounder->cache,
 	};
-	return lk_cost_sites_find(b->cache, p->graph, b->space->cluster, &options, &p->sites, err);
+	return lk_cost_sites_find(bounder->cache, pricer->graph, bounder->space->cluster, &options, &pricer->sites, err);
 }
 
 /* The least that the operation costs on any kind of place. */
-static lk_cost least_cost(const struct pricer *p, uint32_t op) {
-	lk_cost least = lk_cost_cached(p->cache, p->graph, op, &p->sites->at[0]);
-	for (uint32_t v = 1; v < p->sites->count; v++) {
-		lk_cost cost = lk_cost_cached(p->cache, p->graph, op, &p->sites->at[v]);
+static lk_cost least_cost(const struct pricer *pricer, uint32_t op) {
+	lk_cost least = lk_cost_cached(pricer->cache, pricer->graph, op, &pricer->sites->at[0]);
+	for (uint32_t v = 1; v < pricer->sites->count; v++) {
+		lk_cost cost = lk_cost_cached(pricer->cache, pricer->graph, op, &pricer->sites->at[v]);
 		if (cost.duration_ps < least.duration_ps) least.duration_ps = cost.duration_ps;
 		if (cost.host_ps < least.host_ps) least.host_ps = cost.host_ps;
 	}
@@ -67,13 +67,13 @@ struct span {
 	double compute_s, host_s, traffic_s;
 };
 
-static struct span span_of(const struct pricer *p, uint32_t begin, uint32_t end) {
+static struct span span_of(const struct pricer *pricer, uint32_t begin, uint32_t end) {
 	enum { MOST = 512 };
-	const lk_ops *ops = &p->graph->ops;
+	const lk_ops *ops = &pricer->graph->ops;
 	double at[LK_STREAMS] = {0}, done[MOST] = {0};
 	struct span s = {0};
 	for (uint32_t op = begin; op < end; op++) {
-		lk_cost cost = least_cost(p, op);
+		lk_cost cost = least_cost(pricer, op);
 		unsigned stream = ops->stream[op];
 		double seconds = ops->kind[op] == LK_OP_WAIT ? 0 : (double)cost.duration_ps / LK_PS_PER_S, start = at[stream];
 		for (uint32_t mask = ops->join[op] & (LK_JOIN(LK_STREAMS) - 1); mask; mask &= mask - 1)
@@ -91,14 +91,14 @@ static struct span span_of(const struct pricer *p, uint32_t begin, uint32_t end)
 	return s;
 }
 
-static struct span block_span(const struct pricer *p, uint32_t block) {
-	return span_of(p, p->graph->blocks.at[block].begin, p->graph->blocks.at[block].end);
+static struct span block_span(const struct pricer *pricer, uint32_t block) {
+	return span_of(pricer, pricer->graph->blocks.at[block].begin, pricer->graph->blocks.at[block].end);
 }
 
-static double kept_by(const struct pricer *p, uint32_t block) {
-	const lk_block *b = &p->graph->blocks.at[block];
+static double kept_by(const struct pricer *pricer, uint32_t block) {
+	const lk_block *b = &pricer->graph->blocks.at[block];
 	double kept = 0;
-	for (uint32_t op = b->begin; op < b->end; op++) kept += p->graph->ops.alloc[op] - p->graph->ops.release[op];
+	for (uint32_t op = b->begin; op < b->end; op++) kept += pricer->graph->ops.alloc[op] - pricer->graph->ops.release[op];
 	return kept > 0 ? kept : 0;
 }
 
@@ -110,24 +110,24 @@ static double kept_by(const struct pricer *p, uint32_t block) {
 enum { REPEATS = 4 };
 
 /* An operation that other blocks know of, so that the block cannot be run alone. */
-static bool stands_alone(const struct pricer *p, uint32_t block) {
-	const lk_ops *ops = &p->graph->ops;
-	for (uint32_t op = p->graph->blocks.at[block].begin; op < p->graph->blocks.at[block].end; op++)
+static bool stands_alone(const struct pricer *pricer, uint32_t block) {
+	const lk_ops *ops = &pricer->graph->ops;
+	for (uint32_t op = pricer->graph->blocks.at[block].begin; op < pricer->graph->blocks.at[block].end; op++)
 		if (ops->wait[op] || ops->signal[op] || ops->stream[op] == LK_STREAM_DP) return false;
 	return true;
 }
 
 /* The costs of a block for every kind of place, with a host that is far ahead. */
-static lk_status costs_of(const struct pricer *p, uint32_t block, lk_arena *arena, lk_costs *out, lk_error *err) {
-	uint32_t kinds = p->sites->count, ops = (uint32_t)p->graph->ops.count;
+static lk_status costs_of(const struct pricer *pricer, uint32_t block, lk_arena *arena, lk_costs *out, lk_error *err) {
+	uint32_t kinds = pricer->sites->count, ops = (uint32_t)pricer->graph->ops.count;
 	*out = (lk_costs){.variants = kinds, .ops = ops, .at = LK_ARRAY(arena, lk_cost, (size_t)kinds * ops),
 					  .variant_of = LK_ARRAY(arena, uint16_t, kinds)};
 	if (!out->at || !out->variant_of) return lk_oom(err);
 	for (uint32_t v = 0; v < kinds; v++) {
 		out->variant_of[v] = (uint16_t)v;
-		for (uint32_t op = p->graph->blocks.at[block].begin; op < p->graph->blocks.at[block].end; op++) {
+		for (uint32_t op = pricer->graph->blocks.at[block].begin; op < pricer->graph->blocks.at[block].end; op++) {
 			lk_cost *cost = &out->at[(size_t)v * ops + op];
-			*cost = lk_cost_cached(p->cache, p->graph, op, &p->sites->at[v]);
+			*cost = lk_cost_cached(pricer->cache, pricer->graph, op, &pricer->sites->at[v]);
 			cost->host_ps = cost->lead_ps = 0;
 		}
 	}
@@ -135,12 +135,12 @@ static lk_status costs_of(const struct pricer *p, uint32_t block, lk_arena *aren
 }
 
 /* `ends` [kinds of places]: when the last of so many repetitions ends. */
-static lk_status run_block(const struct pricer *p, const lk_costs *costs, uint32_t block, uint32_t times, double *ends, lk_error *err) {
+static lk_status run_block(const struct pricer *pricer, const lk_costs *costs, uint32_t block, uint32_t times, double *ends, lk_error *err) {
 	lk_call call = {.block = block, .repeat = times, .microbatch = -1, .layer = -1};
 	lk_program program = {.calls = {.at = &call, .count = 1, .capacity = 1}};
 	lk_sim_options options = {.contention = true, .all_ranks = true};
 	lk_sim_result result;
-	lk_graph view = *p->graph;
+	lk_graph view = *pricer->graph;
 	view.programs.at = &program, view.programs.count = view.programs.capacity = 1;
 	view.ranks = (lk_ranks){.world = costs->variants, .stages = 1, .chains = costs->variants};
 	view.channels = 0, view.wires.count = view.teams.count = view.team_stages.count = 0;
@@ -151,14 +151,14 @@ static lk_status run_block(const struct pricer *p, const lk_costs *costs, uint32
 }
 
 /* What one more repetition of a block takes, on the kind of place where that is least. */
-static lk_status repeated_s(const struct pricer *p, uint32_t block, double *out, lk_error *err) {
+static lk_status repeated_s(const struct pricer *pricer, uint32_t block, double *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_costs costs;
-	lk_status status = costs_of(p, block, &arena, &costs, err);
-	double *longer = LK_ARRAY(&arena, double, p->sites->count), *shorter = LK_ARRAY(&arena, double, p->sites->count), least = INFINITY;
+	lk_status status = costs_of(pricer, block, &arena, &costs, err);
+	double *longer = LK_ARRAY(&arena, double, pricer->sites->count), *shorter = LK_ARRAY(&arena, double, pricer->sites->count), least = INFINITY;
 	if (status == LK_OK && (!longer || !shorter)) status = lk_oom(err);
-	if (status == LK_OK) status = run_block(p, &costs, block, REPEATS, longer, err);
-	if (status == LK_OK) status = run_block(p, &costs, block, REPEATS - 1, shorter, err);
+	if (status == LK_OK) status = run_block(pricer, &costs, block, REPEATS, longer, err);
+	if (status == LK_OK) status = run_block(pricer, &costs, block, REPEATS - 1, shorter, err);
 	for (uint32_t v = 0; status == LK_OK && v < costs.variants; v++)
 		least = fmin(least, fmin(longer[v] - shorter[v], longer[v] / REPEATS));
 	if (status == LK_OK) *out = least;
@@ -168,15 +168,15 @@ static lk_status repeated_s(const struct pricer *p, uint32_t block, double *out,
 
 /* ---- layers and ends ---- */
 
-static void take_forward(const struct pricer *p, uint32_t block, lk_layer_part *out) {
-	struct span s = block_span(p, block);
+static void take_forward(const struct pricer *pricer, uint32_t block, lk_layer_part *out) {
+	struct span s = block_span(pricer, block);
 	out->forward_s += s.chain_s, out->compute_forward_s += s.compute_s, out->host_s += s.host_s,
 		out->traffic_s += s.traffic_s;
-	out->saved += kept_by(p, block);
+	out->saved += kept_by(pricer, block);
 }
 
-static void take_backward(const struct pricer *p, uint32_t block, lk_layer_part *out) {
-	struct span s = block_span(p, block);
+static void take_backward(const struct pricer *pricer, uint32_t block, lk_layer_part *out) {
+	struct span s = block_span(pricer, block);
 	out->backward_s += s.chain_s, out->compute_backward_s += s.compute_s, out->host_s += s.host_s,
 		out->traffic_s += s.traffic_s;
 }
@@ -186,48 +186,48 @@ static bool splits_backward(const lk_job *job) {
 }
 
 /* The block of a layer, and how much longer than its longest chain it takes side by side. */
-static lk_status layer_block(struct pricer *p, int layer, lk_block_pass pass, uint32_t *block, double *more_s, lk_error *err) {
+static lk_status layer_block(struct pricer *pricer, int layer, lk_block_pass pass, uint32_t *block, double *more_s, lk_error *err) {
 	*more_s = 0;
-	LK_TRY(lk_build_layer(&p->builder, layer, pass, block));
-	if (!p->contended || !stands_alone(p, *block)) return LK_OK;
+	LK_TRY(lk_build_layer(&pricer->builder, layer, pass, block));
+	if (!pricer->contended || !stands_alone(pricer, *block)) return LK_OK;
 	double alone_s = 0;
-	LK_TRY(repeated_s(p, *block, &alone_s, err));
-	*more_s = fmax(alone_s - block_span(p, *block).chain_s, 0);
+	LK_TRY(repeated_s(pricer, *block, &alone_s, err));
+	*more_s = fmax(alone_s - block_span(pricer, *block).chain_s, 0);
 	return LK_OK;
 }
 
-static lk_status layer_part(struct pricer *p, int layer, bool again, lk_layer_part *out, lk_error *err) {
+static lk_status layer_part(struct pricer *pricer, int layer, bool again, lk_layer_part *out, lk_error *err) {
 	static const lk_block_pass passes[2][4] = {
 		{LK_BLOCK_FORWARD, LK_BLOCK_BACKWARD, LK_BLOCK_INPUT_GRADIENT, LK_BLOCK_WEIGHT_GRADIENT},
 		{LK_BLOCK_FORWARD_CHECKPOINT, LK_BLOCK_BACKWARD_CHECKPOINT, LK_BLOCK_INPUT_GRADIENT_CHECKPOINT, LK_BLOCK_WEIGHT_GRADIENT},
 	};
-	bool split = splits_backward(p->builder.job);
+	bool split = splits_backward(pricer->builder.job);
 	uint32_t block;
 	double more_s;
 	memset(out, 0, sizeof *out);
-	LK_TRY(layer_block(p, layer, passes[again][0], &block, &more_s, err));
-	take_forward(p, block, out);
+	LK_TRY(layer_block(pricer, layer, passes[again][0], &block, &more_s, err));
+	take_forward(pricer, block, out);
 	out->forward_s += more_s;
-	LK_TRY(layer_block(p, layer, passes[again][split ? 2 : 1], &block, &more_s, err));
-	take_backward(p, block, out);
+	LK_TRY(layer_block(pricer, layer, passes[again][split ? 2 : 1], &block, &more_s, err));
+	take_backward(pricer, block, out);
 	out->backward_s += more_s;
 	if (!split) return LK_OK;
 	double input_s = out->backward_s;
-	LK_TRY(layer_block(p, layer, passes[again][3], &block, &more_s, err));
-	take_backward(p, block, out);
+	LK_TRY(layer_block(pricer, layer, passes[again][3], &block, &more_s, err));
+	take_backward(pricer, block, out);
 	out->backward_s += more_s;
 	out->weight_s = out->backward_s - input_s;
 	return LK_OK;
 }
 
-static lk_status end_part(struct pricer *p, bool head, lk_layer_part *out) {
-	lk_builder *b = &p->builder;
+static lk_status end_part(struct pricer *pricer, bool head, lk_layer_part *out) {
+	lk_builder *builder = &pricer->builder;
 	uint32_t block;
-	LK_TRY(head ? lk_build_head(b, LK_BLOCK_FORWARD, &block) : lk_build_embedding(b, LK_BLOCK_FORWARD, &block));
-	take_forward(p, block, out);
+	LK_TRY(head ? lk_build_head(builder, LK_BLOCK_FORWARD, &block) : lk_build_embedding(builder, LK_BLOCK_FORWARD, &block));
+	take_forward(pricer, block, out);
 	out->saved = 0; /* the last micro-batch's alone: bounds count layers */
-	LK_TRY(head ? lk_build_head(b, LK_BLOCK_BACKWARD, &block) : lk_build_embedding(b, LK_BLOCK_BACKWARD, &block));
-	take_backward(p, block, out);
+	LK_TRY(head ? lk_build_head(builder, LK_BLOCK_BACKWARD, &block) : lk_build_embedding(builder, LK_BLOCK_BACKWARD, &block));
+	take_backward(pricer, block, out);
 	return LK_OK;
 }
 
@@ -238,25 +238,25 @@ static void add_part(lk_layer_part *sum, const lk_layer_part *part) {
 }
 
 /* Layers alike stand together: blocks are asked for where one differs from the one before. */
-static bool like_before(const lk_model *m, int layer) {
-	if (layer == 0 || (m->network == LK_NET_ENCDEC && layer == m->layers)) return false;
-	if (m->network == LK_NET_CONV) return lk_convnet_unit(m, layer).kind == lk_convnet_unit(m, layer - 1).kind;
-	return lk_model_is_moe(m, layer) == lk_model_is_moe(m, layer - 1) &&
-		   lk_model_window(m, layer) == lk_model_window(m, layer - 1);
+static bool like_before(const lk_model *model, int layer) {
+	if (layer == 0 || (model->network == LK_NET_ENCDEC && layer == model->layers)) return false;
+	if (model->network == LK_NET_CONV) return lk_convnet_unit(model, layer).kind == lk_convnet_unit(model, layer - 1).kind;
+	return lk_model_is_moe(model, layer) == lk_model_is_moe(model, layer - 1) &&
+		   lk_model_window(model, layer) == lk_model_window(model, layer - 1);
 }
 
-static lk_status sum_layers(struct pricer *p, lk_parts *out, lk_arena *arena, lk_error *err) {
-	const lk_model *m = p->builder.model;
-	const lk_job *job = p->builder.job;
+static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *arena, lk_error *err) {
+	const lk_model *model = pricer->builder.model;
+	const lk_job *job = pricer->builder.job;
 	bool full = job->recompute == LK_RECOMPUTE_FULL;
 	out->layers = lk_job_layers(job);
 	/* running layers takes longer than adding them up: only those that the job has */
-	const bool wanted[2] = {!p->contended || !full || job->recompute_layers > 0, !p->contended || full};
+	const bool wanted[2] = {!pricer->contended || !full || job->recompute_layers > 0, !pricer->contended || full};
 	for (int again = 0; again < 2; again++) {
 		lk_layer_part part = {0}, *sum = LK_ARRAY(arena, lk_layer_part, out->layers + 1);
 		if (!sum) return lk_oom(err);
 		for (int i = 0; i < out->layers; i++) {
-			if (wanted[again] && !like_before(m, i)) LK_TRY(layer_part(p, i, again, &part, err));
+			if (wanted[again] && !like_before(model, i)) LK_TRY(layer_part(pricer, i, again, &part, err));
 			sum[i + 1] = sum[i];
 			add_part(&sum[i + 1], &part);
 		}
@@ -266,44 +266,44 @@ static lk_status sum_layers(struct pricer *p, lk_parts *out, lk_arena *arena, lk
 }
 
 /* A message between stages, on the cheaper of its two ways. */
-static double message_s(struct pricer *p, const lk_job *job, lk_error *err, lk_status *status) {
-	lk_builder *b = &p->builder;
-	bool cut = job->scatter_messages == LK_ON && !b->sp;
+static double message_s(struct pricer *pricer, const lk_job *job, lk_error *err, lk_status *status) {
+	lk_builder *builder = &pricer->builder;
+	bool cut = job->scatter_messages == LK_ON && !builder->sp;
 	uint32_t block;
-	lk_build_stack(b, true);
-	lk_graph_begin_block(p->graph, "messages");
+	lk_build_stack(builder, true);
+	lk_graph_begin_block(pricer->graph, "messages");
 	for (int way = 0; way < 2; way++)
-		lk_graph_add(p->graph, &(lk_op){
+		lk_graph_add(pricer->graph, &(lk_op){
 								   .kind = LK_OP_SEND,
 								   .stream = way ? LK_STREAM_SEND_BACKWARD : LK_STREAM_SEND_FORWARD,
 								   .group = LK_GROUP_PP,
 								   .name = "send",
-								   .bytes = b->bytes * b->rows * b->model->hidden / (cut ? b->tp : 1),
+								   .bytes = builder->bytes * builder->rows * builder->model->hidden / (cut ? builder->tp : 1),
 							   });
-	*status = lk_graph_end_block(p->graph, &block, err);
+	*status = lk_graph_end_block(pricer->graph, &block, err);
 	if (*status != LK_OK) return 0;
-	uint32_t op = p->graph->blocks.at[block].begin;
-	int64_t down = least_cost(p, op).duration_ps, up = least_cost(p, op + 1).duration_ps;
+	uint32_t op = pricer->graph->blocks.at[block].begin;
+	int64_t down = least_cost(pricer, op).duration_ps, up = least_cost(pricer, op + 1).duration_ps;
 	return (double)(down < up ? down : up) / LK_PS_PER_S;
 }
 
-static lk_status find(struct pricer *p, const lk_job *job, lk_arena *arena, lk_parts *out, lk_error *err) {
-	LK_TRY(sum_layers(p, out, arena, err));
-	LK_TRY(end_part(p, false, &out->embedding));
-	LK_TRY(end_part(p, true, &out->head));
+static lk_status find(struct pricer *pricer, const lk_job *job, lk_arena *arena, lk_parts *out, lk_error *err) {
+	LK_TRY(sum_layers(pricer, out, arena, err));
+	LK_TRY(end_part(pricer, false, &out->embedding));
+	LK_TRY(end_part(pricer, true, &out->head));
 	if (job->model.mtp_layers > 0) {
-		LK_TRY(layer_part(p, job->model.layers - 1, job->recompute == LK_RECOMPUTE_FULL, &out->prediction, err));
+		LK_TRY(layer_part(pricer, job->model.layers - 1, job->recompute == LK_RECOMPUTE_FULL, &out->prediction, err));
 		add_part(&out->prediction, &out->head);
 	}
 	lk_status status = LK_OK;
-	if (job->pp > 1) out->message_s = message_s(p, job, err, &status);
+	if (job->pp > 1) out->message_s = message_s(pricer, job, err, &status);
 	return status;
 }
 
-lk_status lk_parts_find(lk_bounder *b, int stack, const lk_job *job, bool contended, lk_arena *arena, lk_parts *out, lk_error *err) {
+lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool contended, lk_arena *arena, lk_parts *out, lk_error *err) {
 	struct pricer p = {.contended = contended};
 	memset(out, 0, sizeof *out);
-	lk_status status = begin(b, stack, job, &p, err);
+	lk_status status = begin(bounder, stack, job, &p, err);
 	if (status == LK_OK) status = find(&p, job, arena, out, err);
 	lk_graph_free(p.graph);
 	return status;
@@ -311,24 +311,24 @@ lk_status lk_parts_find(lk_bounder *b, int stack, const lk_job *job, bool conten
 
 /* ---- the end of the step ---- */
 
-static lk_status tail_of(struct pricer *p, int stage, double *before, double *after, lk_error *err) {
+static lk_status tail_of(struct pricer *pricer, int stage, double *before, double *after, lk_error *err) {
 	uint32_t block;
 	(void)err;
-	LK_TRY(lk_build_tail_block(&p->builder, stage, &block));
-	const lk_block *b = &p->graph->blocks.at[block];
-	uint32_t meeting = p->builder.job->offload_optimizer ? b->end : b->begin; /* the host waits for no norm */
+	LK_TRY(lk_build_tail_block(&pricer->builder, stage, &block));
+	const lk_block *b = &pricer->graph->blocks.at[block];
+	uint32_t meeting = pricer->builder.job->offload_optimizer ? b->end : b->begin; /* the host waits for no norm */
 	for (uint32_t op = b->begin; op < b->end; op++)
-		if (meeting != b->end && p->graph->ops.kind[op] == LK_OP_ALLREDUCE && p->graph->ops.group[op] == LK_GROUP_MODEL)
+		if (meeting != b->end && pricer->graph->ops.kind[op] == LK_OP_ALLREDUCE && pricer->graph->ops.group[op] == LK_GROUP_MODEL)
 			meeting = op;
-	struct span first = span_of(p, b->begin, meeting);
+	struct span first = span_of(pricer, b->begin, meeting);
 	*before = meeting == b->end ? first.end_s : first.chain_s;
-	*after = span_of(p, meeting, b->end).end_s;
+	*after = span_of(pricer, meeting, b->end).end_s;
 	return LK_OK;
 }
 
-lk_status lk_tail_find(lk_bounder *b, int stack, const lk_job *job, lk_tail *out, lk_error *err) {
+lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tail *out, lk_error *err) {
 	struct pricer p = {0};
-	lk_status status = begin(b, stack, job, &p, err);
+	lk_status status = begin(bounder, stack, job, &p, err);
 	if (status == LK_OK) status = tail_of(&p, 0, &out->before[0], &out->after[0], err);
 	out->before[1] = out->before[0], out->after[1] = out->after[0];
 	if (status == LK_OK && job->pp > 1) status = tail_of(&p, job->pp - 1, &out->before[1], &out->after[1], err);

@@ -34,10 +34,10 @@ static double now_s(void) {
 
 /* ---- what is asked ---- */
 
-static lk_status read_counts(const lk_plan_request *r, struct work *w, lk_error *err) {
-	const char *at = r->gpus;
+static lk_status read_counts(const lk_plan_request *request, struct work *work, lk_error *err) {
+	const char *at = request->gpus;
 	if (!at) {
-		w->gpus[w->count++] = r->job.gpus;
+		work->gpus[work->count++] = request->job.gpus;
 		return LK_OK;
 	}
 	while (at) {
@@ -47,21 +47,21 @@ static lk_status read_counts(const lk_plan_request *r, struct work *w, lk_error 
 		lk_copy(item, length + 1 < sizeof item ? length + 1 : sizeof item, at);
 		at = at[length] ? at + length + 1 : NULL;
 		LK_TRY(lk_parse_int(item, 1, LK_JOB_GPUS, &value, "--gpus", err));
-		if (w->count == MOST_COUNTS) return lk_fail(err, LK_ERR_INPUT, "--gpus", "more than %d numbers", MOST_COUNTS);
+		if (work->count == MOST_COUNTS) return lk_fail(err, LK_ERR_INPUT, "--gpus", "more than %d numbers", MOST_COUNTS);
 		bool known = false;
-		for (int i = 0; i < w->count; i++) known |= w->gpus[i] == (int)value;
-		if (!known) w->gpus[w->count++] = (int)value;
+		for (int i = 0; i < work->count; i++) known |= work->gpus[i] == (int)value;
+		if (!known) work->gpus[work->count++] = (int)value;
 	}
 	return LK_OK;
 }
 
-static lk_status check_request(const lk_plan_request *r, const lk_asked *asked, lk_error *err) {
+static lk_status check_request(const lk_plan_request *request, const lk_asked *asked, lk_error *err) {
 	if (asked->job.gbs <= 0) {
 		lk_fail(err, LK_ERR_INPUT, "--gbs", "the global batch was not given");
 		return lk_hint(err, "give --gbs N: layouts are compared on the same batch");
 	}
-	if ((r->hours > 0 || r->gpu_hours > 0) && r->tokens <= 0) {
-		lk_fail(err, LK_ERR_INPUT, r->hours > 0 ? "--hours" : "--gpu-hours",
+	if ((request->hours > 0 || request->gpu_hours > 0) && request->tokens <= 0) {
+		lk_fail(err, LK_ERR_INPUT, request->hours > 0 ? "--hours" : "--gpu-hours",
 				"a budget needs the length of the training");
 		return lk_hint(err, "add --tokens N");
 	}
@@ -96,79 +96,79 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 
 /* ---- searches ---- */
 
-static lk_status search(const lk_plan_request *r, struct work *w, int i, lk_error *err) {
+static lk_status search(const lk_plan_request *request, struct work *work, int i, lk_error *err) {
 	lk_space space;
 	lk_hunt hunt;
-	LK_TRY(lk_space_read(r, &w->asked[i], &space, err));
-	LK_TRY(lk_hunt_run(r, &space, &w->arena, &hunt, err));
-	if (hunt.layouts == 0) return explain_none(&space, &w->counts[i], &w->arena, err);
-	return lk_answer_count(r, &w->asked[i], &space, &hunt, &w->arena, &w->counts[i], err);
+	LK_TRY(lk_space_read(request, &work->asked[i], &space, err));
+	LK_TRY(lk_hunt_run(request, &space, &work->arena, &hunt, err));
+	if (hunt.layouts == 0) return explain_none(&space, &work->counts[i], &work->arena, err);
+	return lk_answer_count(request, &work->asked[i], &space, &hunt, &work->arena, &work->counts[i], err);
 }
 
-static lk_status describe(const lk_plan_request *r, struct work *w, lk_error *err) {
-	const lk_asked *first = &w->asked[0];
+static lk_status describe(const lk_plan_request *request, struct work *work, lk_error *err) {
+	const lk_asked *first = &work->asked[0];
 	char size[32];
-	lk_plan *p = &w->plan;
-	p->model =
-		lk_arena_printf(&w->arena, "%s, %s parameters", first->job.model.name[0] ? first->job.model.name : "network",
+	lk_plan *plan = &work->plan;
+	plan->model =
+		lk_arena_printf(&work->arena, "%s, %s parameters", first->job.model.name[0] ? first->job.model.name : "network",
 						lk_format_count(lk_model_params(&first->job.model), size, sizeof size));
-	p->cluster =
-		lk_arena_strdup(&w->arena, r->job.cluster ? first->cluster.text : first->cluster.node[0].device->label);
-	if (!p->model || !p->cluster) return lk_oom(err);
-	p->gbs = first->job.gbs, p->seq = first->job.seq;
-	p->tokens = r->tokens;
-	p->threads = r->threads > 0 ? r->threads : lk_cores();
+	plan->cluster =
+		lk_arena_strdup(&work->arena, request->job.cluster ? first->cluster.text : first->cluster.node[0].device->label);
+	if (!plan->model || !plan->cluster) return lk_oom(err);
+	plan->gbs = first->job.gbs, plan->seq = first->job.seq;
+	plan->tokens = request->tokens;
+	plan->threads = request->threads > 0 ? request->threads : lk_cores();
 	return LK_OK;
 }
 
-static void choose(struct work *w) {
-	lk_plan *p = &w->plan;
-	p->counts = w->counts, p->count = w->count;
-	p->best = -1;
-	lk_answer_pareto(w->counts, w->count);
-	for (int i = 0; i < w->count; i++) {
-		if (w->counts[i].choice_count == 0) continue;
-		const lk_plan_choice *best = p->best >= 0 ? w->counts[p->best].choices : NULL;
-		if (!best || w->counts[i].choices->step_time_s < best->step_time_s) p->best = i;
-		p->seq = ((const lk_job *)w->counts[i].choices->job)->seq; /* where it was not said, the network's own */
+static void choose(struct work *work) {
+	lk_plan *plan = &work->plan;
+	plan->counts = work->counts, plan->count = work->count;
+	plan->best = -1;
+	lk_answer_pareto(work->counts, work->count);
+	for (int i = 0; i < work->count; i++) {
+		if (work->counts[i].choice_count == 0) continue;
+		const lk_plan_choice *best = plan->best >= 0 ? work->counts[plan->best].choices : NULL;
+		if (!best || work->counts[i].choices->step_time_s < best->step_time_s) plan->best = i;
+		plan->seq = ((const lk_job *)work->counts[i].choices->job)->seq; /* where it was not said, the network's own */
 	}
 }
 
-static lk_status answer(const lk_plan_request *r, struct work *w, lk_error *err) {
+static lk_status answer(const lk_plan_request *request, struct work *work, lk_error *err) {
 	double start = now_s();
-	LK_TRY(read_counts(r, w, err));
-	for (int i = 0; i < w->count; i++) {
-		lk_predict_request one = r->job;
-		if (w->gpus[i] > 0) one.gpus = w->gpus[i];
-		LK_TRY(lk_request_take(&w->arena, &one, &w->asked[i], err));
-		LK_TRY(check_request(r, &w->asked[i], err));
+	LK_TRY(read_counts(request, work, err));
+	for (int i = 0; i < work->count; i++) {
+		lk_predict_request one = request->job;
+		if (work->gpus[i] > 0) one.gpus = work->gpus[i];
+		LK_TRY(lk_request_take(&work->arena, &one, &work->asked[i], err));
+		LK_TRY(check_request(request, &work->asked[i], err));
 	}
-	LK_TRY(describe(r, w, err));
-	for (int i = 0; i < w->count; i++) LK_TRY(search(r, w, i, err));
-	choose(w);
-	w->plan.seconds = now_s() - start;
+	LK_TRY(describe(request, work, err));
+	for (int i = 0; i < work->count; i++) LK_TRY(search(request, work, i, err));
+	choose(work);
+	work->plan.seconds = now_s() - start;
 	return LK_OK;
 }
 
-static const char *reproduce(lk_arena *arena, const lk_plan_request *r) {
+static const char *reproduce(lk_arena *arena, const lk_plan_request *request) {
 	static const char *const but[] = {"threads", "resume", "emit", "output", "file", "html", "verbose", NULL};
 	return lk_command(arena, &(lk_question){
-		.verb = &lk_plan_verb, .request = r, .but = but, .rest = r->job.launch, .rest_count = r->job.launch_count});
+		.verb = &lk_plan_verb, .request = request, .but = but, .rest = request->job.launch, .rest_count = request->job.launch_count});
 }
 
 lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *err) {
 	*out = NULL;
 	if (request->job.calibration) LK_TRY(lk_calibration_use(request->job.calibration, err));
-	struct work *w = calloc(1, sizeof *w);
-	if (!w) return lk_oom(err);
-	w->plan.memory_owner = w;
-	lk_status status = answer(request, w, err);
-	if (status == LK_OK) status = lk_inputs_find(&w->arena, &lk_plan_verb, request, NULL, 0, &w->plan.inputs, err);
-	if (status == LK_OK && !(w->plan.reproduce = reproduce(&w->arena, request))) status = lk_oom(err);
+	struct work *work = calloc(1, sizeof *work);
+	if (!work) return lk_oom(err);
+	work->plan.memory_owner = work;
+	lk_status status = answer(request, work, err);
+	if (status == LK_OK) status = lk_inputs_find(&work->arena, &lk_plan_verb, request, NULL, 0, &work->plan.inputs, err);
+	if (status == LK_OK && !(work->plan.reproduce = reproduce(&work->arena, request))) status = lk_oom(err);
 	if (status == LK_OK)
-		*out = &w->plan;
+		*out = &work->plan;
 	else
-		lk_plan_free(&w->plan);
+		lk_plan_free(&work->plan);
 	return status;
 }
 
@@ -178,7 +178,7 @@ lk_arena *lk_plan_arena(const lk_plan *plan) {
 
 void lk_plan_free(lk_plan *plan) {
 	if (!plan) return;
-	struct work *w = plan->memory_owner;
-	lk_arena_free(&w->arena);
-	free(w);
+	struct work *work = plan->memory_owner;
+	lk_arena_free(&work->arena);
+	free(work);
 }

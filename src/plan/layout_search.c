@@ -67,39 +67,39 @@ static double processor_s(void) {
 }
 
 /* A worker that nobody uses, or a new one; NULL when memory is out. */
-static lk_bounder *take_worker(struct hunt *h) {
-	pthread_mutex_lock(&h->lock);
-	lk_bounder *b = h->idle;
-	if (b) h->idle = b->next;
-	pthread_mutex_unlock(&h->lock);
-	if (b) return b;
-	b = calloc(1, sizeof *b);
+static lk_bounder *take_worker(struct hunt *hunt) {
+	pthread_mutex_lock(&hunt->lock);
+	lk_bounder *bounder = hunt->idle;
+	if (bounder) hunt->idle = bounder->next;
+	pthread_mutex_unlock(&hunt->lock);
+	if (bounder) return bounder;
+	bounder = calloc(1, sizeof *bounder);
 	lk_cost_cache *cache = lk_cost_cache_new();
-	if (b && cache) {
-		lk_bounder_begin(b, h->space, cache);
-		return b;
+	if (bounder && cache) {
+		lk_bounder_begin(bounder, hunt->space, cache);
+		return bounder;
 	}
-	free(b);
+	free(bounder);
 	lk_cost_cache_free(cache);
 	return NULL;
 }
 
-static void give_worker(struct hunt *h, lk_bounder *b) {
-	pthread_mutex_lock(&h->lock);
-	b->next = h->idle;
-	h->idle = b;
-	pthread_mutex_unlock(&h->lock);
+static void give_worker(struct hunt *hunt, lk_bounder *bounder) {
+	pthread_mutex_lock(&hunt->lock);
+	bounder->next = hunt->idle;
+	hunt->idle = bounder;
+	pthread_mutex_unlock(&hunt->lock);
 }
 
-static void free_workers(struct hunt *h) {
-	while (h->idle) {
-		lk_bounder *b = h->idle;
-		h->idle = b->next;
-		h->out->bound_s += b->bound_s;
-		h->out->schedule_s += b->walk_s;
-		h->out->simulate_s += b->try_s;
-		lk_cost_cache_free(b->cache);
-		free(b);
+static void free_workers(struct hunt *hunt) {
+	while (hunt->idle) {
+		lk_bounder *bounder = hunt->idle;
+		hunt->idle = bounder->next;
+		hunt->out->bound_s += bounder->bound_s;
+		hunt->out->schedule_s += bounder->walk_s;
+		hunt->out->simulate_s += bounder->try_s;
+		lk_cost_cache_free(bounder->cache);
+		free(bounder);
 	}
 }
 
@@ -113,8 +113,8 @@ struct own_tasks {
 };
 
 static lk_status run_own(void *context, size_t i, lk_error *err) {
-	struct own_tasks *t = context;
-	return t->task(t->context, i, t->results + i * t->size, err);
+	struct own_tasks *tasks = context;
+	return tasks->task(tasks->context, i, tasks->results + i * tasks->size, err);
 }
 
 lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size, lk_plan_task *task, void *context,
@@ -126,25 +126,25 @@ lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t siz
 
 /* ---- bounds ---- */
 
-static lk_status find_families(struct hunt *h, lk_error *err) {
-	for (uint32_t i = 0; i <= h->cores.count; i++) {
-		bool begins = i == 0 || i == h->cores.count || !lk_cores_alike(&h->cores.at[i - 1], &h->cores.at[i]);
-		if (!begins || (i == 0 && h->cores.count == 0)) continue;
-		if (!lk_push(&h->family)) return lk_oom(err);
-		*lk_last(&h->family) = i;
+static lk_status find_families(struct hunt *hunt, lk_error *err) {
+	for (uint32_t i = 0; i <= hunt->cores.count; i++) {
+		bool begins = i == 0 || i == hunt->cores.count || !lk_cores_alike(&hunt->cores.at[i - 1], &hunt->cores.at[i]);
+		if (!begins || (i == 0 && hunt->cores.count == 0)) continue;
+		if (!lk_push(&hunt->family)) return lk_oom(err);
+		*lk_last(&hunt->family) = i;
 	}
 	return LK_OK;
 }
 
 static lk_status bound_family(void *context, size_t i, lk_error *err) {
-	struct hunt *h = context;
-	lk_bounder *b = take_worker(h);
-	if (!b) return lk_oom(err);
+	struct hunt *hunt = context;
+	lk_bounder *bounder = take_worker(hunt);
+	if (!bounder) return lk_oom(err);
 	double start = processor_s();
-	uint32_t first = h->family.at[i], end = h->family.at[i + 1];
-	lk_status status = lk_bound_cores(b, &h->cores.at[first], first, (int)(end - first), &h->bounded[i], err);
-	b->bound_s += processor_s() - start;
-	give_worker(h, b);
+	uint32_t first = hunt->family.at[i], end = hunt->family.at[i + 1];
+	lk_status status = lk_bound_cores(bounder, &hunt->cores.at[first], first, (int)(end - first), &hunt->bounded[i], err);
+	bounder->bound_s += processor_s() - start;
+	give_worker(hunt, bounder);
 	return status;
 }
 
@@ -155,54 +155,54 @@ static int by_bound(const void *a, const void *b) {
 				  offsetof(lk_layout, least_s) - offsetof(lk_layout, core)); /* any order, but always the same */
 }
 
-static lk_status collect(struct hunt *h, size_t families, lk_error *err) {
+static lk_status collect(struct hunt *hunt, size_t families, lk_error *err) {
 	double excess = INFINITY;
 	size_t kept = 0;
-	for (size_t i = 0; i < families; i++) kept += h->bounded[i].kept.count;
-	if (kept && !lk_reserve(&h->layouts, kept)) return lk_oom(err);
+	for (size_t i = 0; i < families; i++) kept += hunt->bounded[i].kept.count;
+	if (kept && !lk_reserve(&hunt->layouts, kept)) return lk_oom(err);
 	for (size_t i = 0; i < families; i++) {
-		const lk_bounded *b = &h->bounded[i];
-		if (b->kept.count) memcpy(h->layouts.at + h->layouts.count, b->kept.at, b->kept.count * sizeof *b->kept.at);
-		h->layouts.count += b->kept.count;
-		h->out->layouts += b->layouts;
-		h->out->too_large += b->too_large;
-		if (!b->any || b->closest_bytes - b->closest_usable >= excess) continue;
-		excess = b->closest_bytes - b->closest_usable;
-		h->out->any = true;
-		h->out->closest.layout = b->closest;
-		h->out->closest.core = h->cores.at[b->closest.core];
+		const lk_bounded *bounded = &hunt->bounded[i];
+		if (bounded->kept.count) memcpy(hunt->layouts.at + hunt->layouts.count, bounded->kept.at, bounded->kept.count * sizeof *bounded->kept.at);
+		hunt->layouts.count += bounded->kept.count;
+		hunt->out->layouts += bounded->layouts;
+		hunt->out->too_large += bounded->too_large;
+		if (!bounded->any || bounded->closest_bytes - bounded->closest_usable >= excess) continue;
+		excess = bounded->closest_bytes - bounded->closest_usable;
+		hunt->out->any = true;
+		hunt->out->closest.layout = bounded->closest;
+		hunt->out->closest.core = hunt->cores.at[bounded->closest.core];
 	}
-	h->out->bounded = h->out->layouts;
-	if (h->layouts.count) qsort(h->layouts.at, h->layouts.count, sizeof *h->layouts.at, by_bound);
+	hunt->out->bounded = hunt->out->layouts;
+	if (hunt->layouts.count) qsort(hunt->layouts.at, hunt->layouts.count, sizeof *hunt->layouts.at, by_bound);
 	return LK_OK;
 }
 
-static lk_status bound_all(struct hunt *h, lk_error *err) {
-	LK_TRY(lk_space_cores(h->space, &h->cores, err));
-	LK_TRY(find_families(h, err));
-	size_t families = h->family.count > 0 ? h->family.count - 1 : 0;
-	h->bounded = calloc(families + 1, sizeof *h->bounded);
-	if (!h->bounded) return lk_oom(err);
-	lk_status status = lk_parallel(families, h->request->threads, bound_family, h, err);
-	if (status == LK_OK) status = collect(h, families, err);
-	for (size_t i = 0; i < families; i++) lk_vec_free(&h->bounded[i].kept);
+static lk_status bound_all(struct hunt *hunt, lk_error *err) {
+	LK_TRY(lk_space_cores(hunt->space, &hunt->cores, err));
+	LK_TRY(find_families(hunt, err));
+	size_t families = hunt->family.count > 0 ? hunt->family.count - 1 : 0;
+	hunt->bounded = calloc(families + 1, sizeof *hunt->bounded);
+	if (!hunt->bounded) return lk_oom(err);
+	lk_status status = lk_parallel(families, hunt->request->threads, bound_family, hunt, err);
+	if (status == LK_OK) status = collect(hunt, families, err);
+	for (size_t i = 0; i < families; i++) lk_vec_free(&hunt->bounded[i].kept);
 	return status;
 }
 
 /* ---- trials ---- */
 
-lk_status lk_layout_try(lk_bounder *b, const lk_core *core, const lk_layout *layout, int64_t limit_ps, lk_trial *out,
+lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout, int64_t limit_ps, lk_trial *out,
 						lk_error *err) {
 	lk_job job;
 	lk_step step;
 	memset(out, 0, sizeof *out);
 	out->outcome = LK_ILLEGAL;
-	if (lk_layout_job(b->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
+	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
 	lk_step_options options = {.bare = true,
 							   .give_up_ps = limit_ps,
-							   .cache = b->cache,
-							   .constants = lk_bounder_constants(b, core->stack, &job)};
-	lk_status status = lk_step_ask(&job, b->space->cluster, &options, &step, err);
+							   .cache = bounder->cache,
+							   .constants = lk_bounder_constants(bounder, core->stack, &job)};
+	lk_status status = lk_step_ask(&job, bounder->space->cluster, &options, &step, err);
 	if (status == LK_OK) {
 		out->peak = step.memory[step.fullest].total, out->usable = step.usable;
 		out->step_ps = step.sim.step_ps;
@@ -213,233 +213,233 @@ lk_status lk_layout_try(lk_bounder *b, const lk_core *core, const lk_layout *lay
 }
 
 static lk_status try_one(void *context, size_t i, void *result, lk_error *err) {
-	struct hunt *h = context;
-	lk_bounder *b = take_worker(h);
-	if (!b) return lk_oom(err);
+	struct hunt *hunt = context;
+	lk_bounder *bounder = take_worker(hunt);
+	if (!bounder) return lk_oom(err);
 	double start = processor_s();
-	const lk_layout *layout = &h->layouts.at[h->batch[i]];
-	lk_status status = lk_layout_try(b, &h->cores.at[layout->core], layout, h->limit_ps[i], result, err);
-	b->try_s += processor_s() - start;
-	give_worker(h, b);
+	const lk_layout *layout = &hunt->layouts.at[hunt->batch[i]];
+	lk_status status = lk_layout_try(bounder, &hunt->cores.at[layout->core], layout, hunt->limit_ps[i], result, err);
+	bounder->try_s += processor_s() - start;
+	give_worker(hunt, bounder);
 	return status;
 }
 
-static size_t group_of(const lk_layout *l) {
-	return ((size_t)l->core * SHARDINGS + l->sharding) * KINDS + l->recompute;
+static size_t group_of(const lk_layout *layout) {
+	return ((size_t)layout->core * SHARDINGS + layout->sharding) * KINDS + layout->recompute;
 }
 
 /* The group's place among the best, after it has become faster. */
-static void rank_group(struct hunt *h, uint32_t group) {
+static void rank_group(struct hunt *hunt, uint32_t group) {
 	int at = 0;
-	while (at < h->top_count && h->top[at] != group) at++;
-	if (at == h->top_count && h->top_count < h->top_most)
-		h->top_count++;
-	else if (at == h->top_count && h->best_ps[h->top[--at]] <= h->best_ps[group])
+	while (at < hunt->top_count && hunt->top[at] != group) at++;
+	if (at == hunt->top_count && hunt->top_count < hunt->top_most)
+		hunt->top_count++;
+	else if (at == hunt->top_count && hunt->best_ps[hunt->top[--at]] <= hunt->best_ps[group])
 		return;
-	for (; at > 0 && h->best_ps[h->top[at - 1]] > h->best_ps[group]; at--) h->top[at] = h->top[at - 1];
-	h->top[at] = group;
+	for (; at > 0 && hunt->best_ps[hunt->top[at - 1]] > hunt->best_ps[group]; at--) hunt->top[at] = hunt->top[at - 1];
+	hunt->top[at] = group;
 }
 
-static void note_trial(struct hunt *h, uint32_t number, const lk_trial *trial) {
-	size_t group = group_of(&h->layouts.at[number]);
-	h->out->simulated += trial->outcome == LK_SIMULATED;
-	h->out->cut_short += trial->outcome == LK_CUT_SHORT;
-	h->out->found_too_large += trial->outcome == LK_TOO_LARGE;
-	if (trial->outcome != LK_SIMULATED || trial->step_ps >= h->best_ps[group]) return;
-	h->best_ps[group] = trial->step_ps;
-	h->best[group] = (struct found){number, *trial};
-	rank_group(h, (uint32_t)group);
+static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial) {
+	size_t group = group_of(&hunt->layouts.at[number]);
+	hunt->out->simulated += trial->outcome == LK_SIMULATED;
+	hunt->out->cut_short += trial->outcome == LK_CUT_SHORT;
+	hunt->out->found_too_large += trial->outcome == LK_TOO_LARGE;
+	if (trial->outcome != LK_SIMULATED || trial->step_ps >= hunt->best_ps[group]) return;
+	hunt->best_ps[group] = trial->step_ps;
+	hunt->best[group] = (struct found){number, *trial};
+	rank_group(hunt, (uint32_t)group);
 }
 
 /* The time that a layout of the group has to beat; 0: any. */
-static int64_t limit_of(const struct hunt *h, size_t group) {
-	if (h->request->exhaustive) return 0;
-	bool full = h->top_count == h->top_most;
-	int64_t worst = full ? h->best_ps[h->top[h->top_count - 1]] : INT64_MAX;
-	int64_t limit = worst < h->best_ps[group] ? worst : h->best_ps[group];
+static int64_t limit_of(const struct hunt *hunt, size_t group) {
+	if (hunt->request->exhaustive) return 0;
+	bool full = hunt->top_count == hunt->top_most;
+	int64_t worst = full ? hunt->best_ps[hunt->top[hunt->top_count - 1]] : INT64_MAX;
+	int64_t limit = worst < hunt->best_ps[group] ? worst : hunt->best_ps[group];
 	return limit < INT64_MAX ? limit : 0;
 }
 
 /* Whether a layout can still change the answer; *last: it cannot, nor can any behind it. */
-static bool may_matter(const struct hunt *h, const lk_layout *l, bool *last) {
-	double least_ps = l->least_s * LK_PS_PER_S;
-	if (h->request->exhaustive) return true;
-	bool full = h->top_count == h->top_most;
-	*last = full && least_ps > (double)h->best_ps[h->top[h->top_count - 1]];
-	return !*last && least_ps < (double)h->best_ps[group_of(l)];
+static bool may_matter(const struct hunt *hunt, const lk_layout *layout, bool *last) {
+	double least_ps = layout->least_s * LK_PS_PER_S;
+	if (hunt->request->exhaustive) return true;
+	bool full = hunt->top_count == hunt->top_most;
+	*last = full && least_ps > (double)hunt->best_ps[hunt->top[hunt->top_count - 1]];
+	return !*last && least_ps < (double)hunt->best_ps[group_of(layout)];
 }
 
 /* ---- the order ---- */
 
 /* Those with the same bound in the order in which bounds were first sorted, so that it is the same everywhere. */
-static bool before(const struct hunt *h, uint32_t a, uint32_t b) {
-	float x = h->layouts.at[a].least_s, y = h->layouts.at[b].least_s;
+static bool before(const struct hunt *hunt, uint32_t a, uint32_t b) {
+	float x = hunt->layouts.at[a].least_s, y = hunt->layouts.at[b].least_s;
 	return x < y || (x == y && a < b);
 }
 
-static void put(struct hunt *h, uint32_t number) {
-	size_t at = h->waiting++;
-	for (; at > 0 && before(h, number, h->heap[(at - 1) / 2]); at = (at - 1) / 2) h->heap[at] = h->heap[(at - 1) / 2];
-	h->heap[at] = number;
+static void put(struct hunt *hunt, uint32_t number) {
+	size_t at = hunt->waiting++;
+	for (; at > 0 && before(hunt, number, hunt->heap[(at - 1) / 2]); at = (at - 1) / 2) hunt->heap[at] = hunt->heap[(at - 1) / 2];
+	hunt->heap[at] = number;
 }
 
-static uint32_t take_first(struct hunt *h) {
-	uint32_t first = h->heap[0], last = h->heap[--h->waiting];
+static uint32_t take_first(struct hunt *hunt) {
+	uint32_t first = hunt->heap[0], last = hunt->heap[--hunt->waiting];
 	size_t at = 0;
-	for (size_t next; (next = 2 * at + 1) < h->waiting; at = next) {
-		if (next + 1 < h->waiting && before(h, h->heap[next + 1], h->heap[next])) next++;
-		if (!before(h, h->heap[next], last)) break;
-		h->heap[at] = h->heap[next];
+	for (size_t next; (next = 2 * at + 1) < hunt->waiting; at = next) {
+		if (next + 1 < hunt->waiting && before(hunt, hunt->heap[next + 1], hunt->heap[next])) next++;
+		if (!before(hunt, hunt->heap[next], last)) break;
+		hunt->heap[at] = hunt->heap[next];
 	}
-	if (h->waiting > 0) h->heap[at] = last;
+	if (hunt->waiting > 0) hunt->heap[at] = last;
 	return first;
 }
 
 /* Takes up to `most` layouts with the least bounds that may matter, one of each group; others of their groups wait. */
-static int take_batch(struct hunt *h, int most) {
+static int take_batch(struct hunt *hunt, int most) {
 	uint32_t behind[4 * LAST_BATCH];
 	int count = 0, set_aside = 0;
-	h->batches++;
-	while (h->waiting > 0 && count < most && set_aside < 4 * LAST_BATCH) {
-		const lk_layout *l = &h->layouts.at[h->heap[0]];
-		size_t group = group_of(l);
-		bool last = false, matters = may_matter(h, l, &last);
+	hunt->batches++;
+	while (hunt->waiting > 0 && count < most && set_aside < 4 * LAST_BATCH) {
+		const lk_layout *layout = &hunt->layouts.at[hunt->heap[0]];
+		size_t group = group_of(layout);
+		bool last = false, matters = may_matter(hunt, layout, &last);
 		if (last) break;
-		uint32_t number = take_first(h);
+		uint32_t number = take_first(hunt);
 		if (!matters) {
-			h->out->too_slow++;
-		} else if (h->batch_of[group] == h->batches && !h->request->exhaustive) {
+			hunt->out->too_slow++;
+		} else if (hunt->batch_of[group] == hunt->batches && !hunt->request->exhaustive) {
 			behind[set_aside++] = number;
 		} else {
-			h->batch_of[group] = h->batches;
-			h->limit_ps[count] = limit_of(h, group);
-			h->batch[count++] = number;
+			hunt->batch_of[group] = hunt->batches;
+			hunt->limit_ps[count] = limit_of(hunt, group);
+			hunt->batch[count++] = number;
 		}
 	}
-	while (set_aside > 0) put(h, behind[--set_aside]);
+	while (set_aside > 0) put(hunt, behind[--set_aside]);
 	return count;
 }
 
 static lk_status walk_one(void *context, size_t i, void *result, lk_error *err) {
-	struct hunt *h = context;
-	uint32_t number = h->batch[i];
-	const lk_layout *layout = &h->layouts.at[number];
+	struct hunt *hunt = context;
+	uint32_t number = hunt->batch[i];
+	const lk_layout *layout = &hunt->layouts.at[number];
 	*(float *)result = layout->least_s;
-	if (h->walked[number]) return LK_OK;
-	lk_bounder *b = take_worker(h);
-	if (!b) return lk_oom(err);
+	if (hunt->walked[number]) return LK_OK;
+	lk_bounder *bounder = take_worker(hunt);
+	if (!bounder) return lk_oom(err);
 	double start = processor_s();
-	lk_status status = lk_walk_layout(b, &h->cores.at[layout->core], layout, result, err);
-	b->walk_s += processor_s() - start;
-	give_worker(h, b);
+	lk_status status = lk_walk_layout(bounder, &hunt->cores.at[layout->core], layout, result, err);
+	bounder->walk_s += processor_s() - start;
+	give_worker(hunt, bounder);
 	return status;
 }
 
 /* Walks the schedules of the batch that were not walked yet, and puts all of it back. */
-static lk_status walk_batch(struct hunt *h, int count, lk_error *err) {
+static lk_status walk_batch(struct hunt *hunt, int count, lk_error *err) {
 	float least_s[LAST_BATCH];
-	LK_TRY(lk_plan_share(h->request, (size_t)count, sizeof *least_s, walk_one, h, least_s, err));
+	LK_TRY(lk_plan_share(hunt->request, (size_t)count, sizeof *least_s, walk_one, hunt, least_s, err));
 	for (int i = 0; i < count; i++) {
-		uint32_t number = h->batch[i];
-		h->out->schedules_walked += !h->walked[number];
-		h->walked[number] = true;
-		h->layouts.at[number].least_s = least_s[i];
-		put(h, number);
+		uint32_t number = hunt->batch[i];
+		hunt->out->schedules_walked += !hunt->walked[number];
+		hunt->walked[number] = true;
+		hunt->layouts.at[number].least_s = least_s[i];
+		put(hunt, number);
 	}
 	return LK_OK;
 }
 
-static bool all_walked(const struct hunt *h, int count) {
+static bool all_walked(const struct hunt *hunt, int count) {
 	for (int i = 0; i < count; i++)
-		if (!h->walked[h->batch[i]]) return false;
+		if (!hunt->walked[hunt->batch[i]]) return false;
 	return true;
 }
 
 /* Fills the batch with layouts whose schedules were walked; 0: none is left. */
-static lk_status next_batch(struct hunt *h, int most, int *count, lk_error *err) {
-	while ((*count = take_batch(h, most)) > 0 && !h->request->exhaustive && !all_walked(h, *count))
-		LK_TRY(walk_batch(h, *count, err));
-	if (*count == 0) h->out->too_slow += h->waiting, h->waiting = 0;
+static lk_status next_batch(struct hunt *hunt, int most, int *count, lk_error *err) {
+	while ((*count = take_batch(hunt, most)) > 0 && !hunt->request->exhaustive && !all_walked(hunt, *count))
+		LK_TRY(walk_batch(hunt, *count, err));
+	if (*count == 0) hunt->out->too_slow += hunt->waiting, hunt->waiting = 0;
 	return LK_OK;
 }
 
-static void tell(const struct hunt *h, size_t at) {
-	if (h->request->progress)
-		h->request->progress(h->request->progress_context, h->space->gpus, (double)at, (double)h->layouts.count);
+static void tell(const struct hunt *hunt, size_t at) {
+	if (hunt->request->progress)
+		hunt->request->progress(hunt->request->progress_context, hunt->space->gpus, (double)at, (double)hunt->layouts.count);
 }
 
-static lk_status try_all(struct hunt *h, lk_error *err) {
-	int most = h->top_most > FIRST_BATCH ? h->top_most : FIRST_BATCH;
+static lk_status try_all(struct hunt *hunt, lk_error *err) {
+	int most = hunt->top_most > FIRST_BATCH ? hunt->top_most : FIRST_BATCH;
 	for (int count; ; most += most < LAST_BATCH ? most : 0) {
-		LK_TRY(next_batch(h, most < LAST_BATCH ? most : LAST_BATCH, &count, err));
+		LK_TRY(next_batch(hunt, most < LAST_BATCH ? most : LAST_BATCH, &count, err));
 		if (count == 0) return LK_OK;
-		LK_TRY(lk_plan_share(h->request, (size_t)count, sizeof *h->trials, try_one, h, h->trials, err));
-		for (int i = 0; i < count; i++) note_trial(h, h->batch[i], &h->trials[i]);
-		tell(h, h->layouts.count - h->waiting);
+		LK_TRY(lk_plan_share(hunt->request, (size_t)count, sizeof *hunt->trials, try_one, hunt, hunt->trials, err));
+		for (int i = 0; i < count; i++) note_trial(hunt, hunt->batch[i], &hunt->trials[i]);
+		tell(hunt, hunt->layouts.count - hunt->waiting);
 	}
 }
 
-static lk_status begin_trials(struct hunt *h, lk_arena *arena, lk_error *err) {
-	size_t groups = h->cores.count * SHARDINGS * KINDS;
-	h->top_most = lk_plan_top(h->request);
-	h->best_ps = malloc((groups + 1) * sizeof *h->best_ps);
-	h->best = calloc(groups + 1, sizeof *h->best);
-	h->batch_of = calloc(groups + 1, sizeof *h->batch_of);
-	h->walked = calloc(h->layouts.count + 1, sizeof *h->walked);
-	h->heap = malloc((h->layouts.count + 1) * sizeof *h->heap);
-	h->top = LK_ARRAY(arena, uint32_t, h->top_most + 1);
-	if (!h->best_ps || !h->best || !h->batch_of || !h->walked || !h->heap || !h->top) return lk_oom(err);
-	for (size_t i = 0; i < groups; i++) h->best_ps[i] = INT64_MAX;
-	for (uint32_t i = 0; i < h->layouts.count; i++) h->heap[h->waiting++] = i; /* sorted, so a heap */
+static lk_status begin_trials(struct hunt *hunt, lk_arena *arena, lk_error *err) {
+	size_t groups = hunt->cores.count * SHARDINGS * KINDS;
+	hunt->top_most = lk_plan_top(hunt->request);
+	hunt->best_ps = malloc((groups + 1) * sizeof *hunt->best_ps);
+	hunt->best = calloc(groups + 1, sizeof *hunt->best);
+	hunt->batch_of = calloc(groups + 1, sizeof *hunt->batch_of);
+	hunt->walked = calloc(hunt->layouts.count + 1, sizeof *hunt->walked);
+	hunt->heap = malloc((hunt->layouts.count + 1) * sizeof *hunt->heap);
+	hunt->top = LK_ARRAY(arena, uint32_t, hunt->top_most + 1);
+	if (!hunt->best_ps || !hunt->best || !hunt->batch_of || !hunt->walked || !hunt->heap || !hunt->top) return lk_oom(err);
+	for (size_t i = 0; i < groups; i++) hunt->best_ps[i] = INT64_MAX;
+	for (uint32_t i = 0; i < hunt->layouts.count; i++) hunt->heap[hunt->waiting++] = i; /* sorted, so a heap */
 	return LK_OK;
 }
 
 /* ---- the answer ---- */
 
-static lk_status take_best(struct hunt *h, lk_arena *arena, lk_error *err) {
-	lk_hunt *out = h->out;
-	out->best = LK_ARRAY(arena, lk_ranked, h->top_count + 1);
+static lk_status take_best(struct hunt *hunt, lk_arena *arena, lk_error *err) {
+	lk_hunt *out = hunt->out;
+	out->best = LK_ARRAY(arena, lk_ranked, hunt->top_count + 1);
 	if (!out->best) return lk_oom(err);
-	for (int i = 0; i < h->top_count; i++) {
-		const struct found *best = &h->best[h->top[i]];
-		const lk_layout *layout = &h->layouts.at[best->layout];
-		out->best[out->best_count++] = (lk_ranked){*layout, h->cores.at[layout->core], best->trial};
+	for (int i = 0; i < hunt->top_count; i++) {
+		const struct found *best = &hunt->best[hunt->top[i]];
+		const lk_layout *layout = &hunt->layouts.at[best->layout];
+		out->best[out->best_count++] = (lk_ranked){*layout, hunt->cores.at[layout->core], best->trial};
 	}
 	if (out->best_count || !out->any) return LK_OK;
-	lk_bounder *b = take_worker(h);
-	if (!b) return lk_oom(err);
-	lk_status status = lk_layout_try(b, &out->closest.core, &out->closest.layout, 0, &out->closest.trial, err);
-	give_worker(h, b);
+	lk_bounder *bounder = take_worker(hunt);
+	if (!bounder) return lk_oom(err);
+	lk_status status = lk_layout_try(bounder, &out->closest.core, &out->closest.layout, 0, &out->closest.trial, err);
+	give_worker(hunt, bounder);
 	return status;
 }
 
-static lk_status hunt_layouts(struct hunt *h, lk_arena *arena, lk_error *err) {
-	LK_TRY(bound_all(h, err));
-	tell(h, 0);
-	LK_TRY(begin_trials(h, arena, err));
-	LK_TRY(try_all(h, err));
-	return take_best(h, arena, err);
+static lk_status hunt_layouts(struct hunt *hunt, lk_arena *arena, lk_error *err) {
+	LK_TRY(bound_all(hunt, err));
+	tell(hunt, 0);
+	LK_TRY(begin_trials(hunt, arena, err));
+	LK_TRY(try_all(hunt, err));
+	return take_best(hunt, arena, err);
 }
 
 lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena, lk_hunt *out,
 					  lk_error *err) {
-	struct hunt *h = calloc(1, sizeof *h);
+	struct hunt *hunt = calloc(1, sizeof *hunt);
 	memset(out, 0, sizeof *out);
-	if (!h) return lk_oom(err);
-	h->request = request, h->space = space, h->out = out;
-	pthread_mutex_init(&h->lock, NULL);
-	lk_status status = hunt_layouts(h, arena, err);
-	free_workers(h);
-	pthread_mutex_destroy(&h->lock);
-	lk_vec_free(&h->cores);
-	lk_vec_free(&h->family);
-	lk_vec_free(&h->layouts);
-	free(h->bounded);
-	free(h->best_ps);
-	free(h->best);
-	free(h->batch_of);
-	free(h->walked);
-	free(h->heap);
-	free(h);
+	if (!hunt) return lk_oom(err);
+	hunt->request = request, hunt->space = space, hunt->out = out;
+	pthread_mutex_init(&hunt->lock, NULL);
+	lk_status status = hunt_layouts(hunt, arena, err);
+	free_workers(hunt);
+	pthread_mutex_destroy(&hunt->lock);
+	lk_vec_free(&hunt->cores);
+	lk_vec_free(&hunt->family);
+	lk_vec_free(&hunt->layouts);
+	free(hunt->bounded);
+	free(hunt->best_ps);
+	free(hunt->best);
+	free(hunt->batch_of);
+	free(hunt->walked);
+	free(hunt->heap);
+	free(hunt);
 	return status;
 }

@@ -105,12 +105,12 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 	return LK_OK;
 }
 
-static lk_status read_stacks(const lk_plan_request *r, const lk_job *base, lk_space *out, lk_error *err) {
+static lk_status read_stacks(const lk_plan_request *request, const lk_job *base, lk_space *out, lk_error *err) {
 	static const char *const of_emit[] = {"megatron,fsdp", "megatron", "nemo", "megatron-deepspeed", "torchtitan"};
-	const char *text = r->stack ? r->stack : base->stack[0] ? base->stack : NULL;
+	const char *text = request->stack ? request->stack : base->stack[0] ? base->stack : NULL;
 	char item[32];
 	if (!text && base->model.network == LK_NET_CONV) text = "ddp,fsdp";
-	if (!text) text = of_emit[r->emit > 0 && r->emit < 5 ? r->emit : 0];
+	if (!text) text = of_emit[request->emit > 0 && request->emit < 5 ? request->emit : 0];
 	while (next_item(&text, item, sizeof item)) {
 		LK_TRY(lk_request_check_stack(item, err));
 		if (out->stack_count == LK_STACKS)
@@ -145,23 +145,23 @@ static int sequence_of(const lk_job *base) {
 	return lk_job_complete(&job, NULL, NULL) == LK_OK ? job.seq : base->seq > 0 ? base->seq : 2048;
 }
 
-static void add_usual(lk_space *s) {
-	int seq = sequence_of(&s->base), layers = lk_job_layers(&s->base);
-	if (!s->tp.count) add_divisors(&s->tp, s->gpus, domain(s->cluster));
-	if (!s->cp.count)
-		add_powers(&s->cp, s->base.model.network == LK_NET_DECODER && seq >= 2 * LEAST_TOKENS ? seq / LEAST_TOKENS : 1);
-	if (!s->pp.count) add_divisors(&s->pp, s->gpus, layers < 1024 ? layers : 1024);
-	if (!s->ep.count) add_divisors(&s->ep, s->base.model.experts > 0 ? s->base.model.experts : 1, 4096);
-	if (!s->mbs.count)
-		add_powers(&s->mbs, seq >= MOST_TOKENS                   ? 1
+static void add_usual(lk_space *space) {
+	int seq = sequence_of(&space->base), layers = lk_job_layers(&space->base);
+	if (!space->tp.count) add_divisors(&space->tp, space->gpus, domain(space->cluster));
+	if (!space->cp.count)
+		add_powers(&space->cp, space->base.model.network == LK_NET_DECODER && seq >= 2 * LEAST_TOKENS ? seq / LEAST_TOKENS : 1);
+	if (!space->pp.count) add_divisors(&space->pp, space->gpus, layers < 1024 ? layers : 1024);
+	if (!space->ep.count) add_divisors(&space->ep, space->base.model.experts > 0 ? space->base.model.experts : 1, 4096);
+	if (!space->mbs.count)
+		add_powers(&space->mbs, seq >= MOST_TOKENS                   ? 1
 							: MOST_TOKENS / seq < MOST_SEQUENCES ? MOST_TOKENS / seq
 																 : MOST_SEQUENCES);
-	if (!s->recompute.count)
-		for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++) add(&s->recompute, kind);
-	s->recompute_quarters = !s->recompute.said && !s->fixed_switches;
-	if (!s->bucket.count) {
-		add(&s->bucket, 0);
-		if (!s->fixed_switches) add(&s->bucket, -4);
+	if (!space->recompute.count)
+		for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++) add(&space->recompute, kind);
+	space->recompute_quarters = !space->recompute.said && !space->fixed_switches;
+	if (!space->bucket.count) {
+		add(&space->bucket, 0);
+		if (!space->fixed_switches) add(&space->bucket, -4);
 	}
 }
 
@@ -180,27 +180,27 @@ static void open_layout(lk_job *job) {
 	job->stack[0] = '\0';
 }
 
-lk_status lk_space_read(const lk_plan_request *r, const lk_asked *asked, lk_space *out, lk_error *err) {
+lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, lk_space *out, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	out->base = asked->job;
 	out->cluster = &asked->cluster;
 	out->gpus = asked->job.gpus;
-	out->offload = r->offload, out->fixed_switches = r->fixed_switches;
-	if (r->job.launch_count > 0 || r->job.script || r->job.deepspeed) open_layout(&out->base);
+	out->offload = request->offload, out->fixed_switches = request->fixed_switches;
+	if (request->job.launch_count > 0 || request->job.script || request->job.deepspeed) open_layout(&out->base);
 	const lk_job *base = &out->base;
-	LK_TRY(read_stacks(r, base, out, err));
-	LK_TRY(read_ints(r->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
-	LK_TRY(read_ints(r->pp, base->pp, 1, 1024, "--pp", &out->pp, err));
-	LK_TRY(read_ints(r->vp, base->vp, 1, MOST_CHUNKS, "--vp", &out->vp, err));
-	LK_TRY(read_ints(r->cp, base->cp, 1, 1024, "--cp", &out->cp, err));
-	LK_TRY(read_ints(r->ep, base->ep, 1, 4096, "--ep", &out->ep, err));
-	LK_TRY(read_ints(r->etp, base->etp, 1, 1024, "--etp", &out->etp, err));
-	LK_TRY(read_ints(r->mbs, base->mbs, 1, 1 << 20, "--mbs", &out->mbs, err));
-	LK_TRY(read_ints(r->zero, base->sharding_said ? (int)base->sharding : -1, 0, 3, "--zero", &out->zero, err));
-	if (!r->zero && base->sharding_said && base->sharding == LK_SHARD_NONE) add(&out->zero, 0), out->zero.said = true;
-	LK_TRY(read_ints(r->bucket, 0, 1, 1 << 20, "--bucket", &out->bucket, err));
-	LK_TRY(read_schedules(r->schedule, base, &out->schedule, err));
-	LK_TRY(read_recompute(r->recompute, base, &out->recompute, err));
+	LK_TRY(read_stacks(request, base, out, err));
+	LK_TRY(read_ints(request->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
+	LK_TRY(read_ints(request->pp, base->pp, 1, 1024, "--pp", &out->pp, err));
+	LK_TRY(read_ints(request->vp, base->vp, 1, MOST_CHUNKS, "--vp", &out->vp, err));
+	LK_TRY(read_ints(request->cp, base->cp, 1, 1024, "--cp", &out->cp, err));
+	LK_TRY(read_ints(request->ep, base->ep, 1, 4096, "--ep", &out->ep, err));
+	LK_TRY(read_ints(request->etp, base->etp, 1, 1024, "--etp", &out->etp, err));
+	LK_TRY(read_ints(request->mbs, base->mbs, 1, 1 << 20, "--mbs", &out->mbs, err));
+	LK_TRY(read_ints(request->zero, base->sharding_said ? (int)base->sharding : -1, 0, 3, "--zero", &out->zero, err));
+	if (!request->zero && base->sharding_said && base->sharding == LK_SHARD_NONE) add(&out->zero, 0), out->zero.said = true;
+	LK_TRY(read_ints(request->bucket, 0, 1, 1 << 20, "--bucket", &out->bucket, err));
+	LK_TRY(read_schedules(request->schedule, base, &out->schedule, err));
+	LK_TRY(read_recompute(request->recompute, base, &out->recompute, err));
 	add_usual(out);
 	return LK_OK;
 }
@@ -224,12 +224,12 @@ static lk_status push(lk_cores_list *out, const lk_core *core, lk_error *err) {
 }
 
 /* Chunks for a schedule that interleaves. */
-static lk_status add_chunks(const lk_space *s, lk_core core, lk_cores_list *out, lk_error *err) {
-	int layers = lk_job_layers(&s->base);
-	bool megatron = strncmp(s->stacks[core.stack], "megatron", 8) == 0 || strcmp(s->stacks[core.stack], "nemo") == 0;
+static lk_status add_chunks(const lk_space *space, lk_core core, lk_cores_list *out, lk_error *err) {
+	int layers = lk_job_layers(&space->base);
+	bool megatron = strncmp(space->stacks[core.stack], "megatron", 8) == 0 || strcmp(space->stacks[core.stack], "nemo") == 0;
 	for (int account = 0; account < (megatron ? 2 : 1); account++)
 		for (core.vp = 2; core.vp <= MOST_CHUNKS && core.vp * core.pp <= layers + 2 * account; core.vp++) {
-			if (s->vp.said && !holds(&s->vp, core.vp)) continue;
+			if (space->vp.said && !holds(&space->vp, core.vp)) continue;
 			if (!splits(layers, core.pp * core.vp, account)) continue;
 			core.account = account;
 			LK_TRY(push(out, &core, err));
@@ -237,66 +237,66 @@ static lk_status add_chunks(const lk_space *s, lk_core core, lk_cores_list *out,
 	return LK_OK;
 }
 
-static lk_status add_schedules(const lk_space *s, lk_core core, lk_cores_list *out, lk_error *err) {
-	bool one_chunk = !s->vp.said || holds(&s->vp, 1), any = s->schedule.count > 0;
-	if (core.pp == 1 || !any || holds(&s->schedule, LK_SCHED_1F1B)) {
+static lk_status add_schedules(const lk_space *space, lk_core core, lk_cores_list *out, lk_error *err) {
+	bool one_chunk = !space->vp.said || holds(&space->vp, 1), any = space->schedule.count > 0;
+	if (core.pp == 1 || !any || holds(&space->schedule, LK_SCHED_1F1B)) {
 		core.schedule = LK_SCHED_1F1B, core.vp = 1;
 		if (one_chunk) LK_TRY(push(out, &core, err));
 	}
 	if (core.pp == 1) return LK_OK;
-	for (int i = 0; i < s->schedule.count; i++) {
-		core.schedule = s->schedule.at[i];
+	for (int i = 0; i < space->schedule.count; i++) {
+		core.schedule = space->schedule.at[i];
 		const lk_schedule *schedule = lk_schedule_get((lk_schedule_kind)core.schedule);
 		core.vp = schedule->fixed_chunks > 0 ? schedule->fixed_chunks : 1;
 		if (core.schedule == LK_SCHED_1F1B || core.schedule == LK_SCHED_INTERLEAVED) continue;
-		if (s->vp.said && !holds(&s->vp, core.vp)) continue;
+		if (space->vp.said && !holds(&space->vp, core.vp)) continue;
 		LK_TRY(push(out, &core, err));
 	}
 	core.schedule = LK_SCHED_INTERLEAVED;
-	return !any || holds(&s->schedule, LK_SCHED_INTERLEAVED) ? add_chunks(s, core, out, err) : LK_OK;
+	return !any || holds(&space->schedule, LK_SCHED_INTERLEAVED) ? add_chunks(space, core, out, err) : LK_OK;
 }
 
-static lk_status add_batches(const lk_space *s, lk_core core, lk_cores_list *out, lk_error *err) {
-	int64_t dp = s->gpus / ((int64_t)core.tp * core.pp * core.cp);
-	if (s->base.dp > 0 && dp != s->base.dp) return LK_OK;
-	for (int i = 0; i < s->mbs.count; i++) {
-		core.mbs = s->mbs.at[i];
-		if (s->base.gbs % (core.mbs * dp) != 0) continue;
-		LK_TRY(add_schedules(s, core, out, err));
+static lk_status add_batches(const lk_space *space, lk_core core, lk_cores_list *out, lk_error *err) {
+	int64_t dp = space->gpus / ((int64_t)core.tp * core.pp * core.cp);
+	if (space->base.dp > 0 && dp != space->base.dp) return LK_OK;
+	for (int i = 0; i < space->mbs.count; i++) {
+		core.mbs = space->mbs.at[i];
+		if (space->base.gbs % (core.mbs * dp) != 0) continue;
+		LK_TRY(add_schedules(space, core, out, err));
 	}
 	return LK_OK;
 }
 
-static lk_status add_experts(const lk_space *s, lk_core core, lk_cores_list *out, lk_error *err) {
-	int64_t ranks = s->gpus / core.pp;
-	for (int i = 0; i < s->ep.count; i++) {
-		core.ep = s->ep.at[i];
-		if (s->base.model.experts == 0) {
+static lk_status add_experts(const lk_space *space, lk_core core, lk_cores_list *out, lk_error *err) {
+	int64_t ranks = space->gpus / core.pp;
+	for (int i = 0; i < space->ep.count; i++) {
+		core.ep = space->ep.at[i];
+		if (space->base.model.experts == 0) {
 			core.etp = core.tp;
-			LK_TRY(add_batches(s, core, out, err));
+			LK_TRY(add_batches(space, core, out, err));
 			continue;
 		}
-		lk_axis etp = s->etp;
+		lk_axis etp = space->etp;
 		if (!etp.count) add(&etp, core.tp), add(&etp, 1);
 		for (int e = 0; e < etp.count; e++) {
 			core.etp = etp.at[e];
-			if (ranks % ((int64_t)core.ep * core.etp) == 0) LK_TRY(add_batches(s, core, out, err));
+			if (ranks % ((int64_t)core.ep * core.etp) == 0) LK_TRY(add_batches(space, core, out, err));
 		}
 	}
 	return LK_OK;
 }
 
-lk_status lk_space_cores(const lk_space *s, lk_cores_list *out, lk_error *err) {
-	int layers = lk_job_layers(&s->base);
-	for (int stack = 0; stack < s->stack_count; stack++)
-		for (int t = 0; t < s->tp.count; t++)
-			for (int c = 0; c < s->cp.count; c++)
-				for (int p = 0; p < s->pp.count; p++) {
-					lk_core core = {.stack = stack, .tp = s->tp.at[t], .cp = s->cp.at[c], .pp = s->pp.at[p]};
+lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *err) {
+	int layers = lk_job_layers(&space->base);
+	for (int stack = 0; stack < space->stack_count; stack++)
+		for (int t = 0; t < space->tp.count; t++)
+			for (int c = 0; c < space->cp.count; c++)
+				for (int p = 0; p < space->pp.count; p++) {
+					lk_core core = {.stack = stack, .tp = space->tp.at[t], .cp = space->cp.at[c], .pp = space->pp.at[p]};
 					int64_t block = (int64_t)core.tp * core.cp * core.pp;
-					if (s->gpus % block != 0 || core.pp > layers) continue;
-					if (core.pp > 1 && !s->pp.said && is_fsdp(s->stacks[stack])) continue;
-					LK_TRY(add_experts(s, core, out, err));
+					if (space->gpus % block != 0 || core.pp > layers) continue;
+					if (core.pp > 1 && !space->pp.said && is_fsdp(space->stacks[stack])) continue;
+					LK_TRY(add_experts(space, core, out, err));
 				}
 	return LK_OK;
 }
@@ -308,26 +308,26 @@ bool lk_cores_alike(const lk_core *a, const lk_core *b) {
 
 /* ---- jobs ---- */
 
-static void set_core(const lk_space *s, const lk_core *core, lk_job *job) {
-	*job = s->base;
-	job->gpus = s->gpus;
+static void set_core(const lk_space *space, const lk_core *core, lk_job *job) {
+	*job = space->base;
+	job->gpus = space->gpus;
 	job->tp = core->tp, job->pp = core->pp, job->vp = core->vp, job->cp = core->cp, job->ep = core->ep,
 	job->mbs = core->mbs;
 	job->etp = job->model.experts > 0 ? core->etp : 0;
 	job->dp = 0, job->microbatches = 0;
 	job->schedule = (lk_schedule_kind)core->schedule, job->schedule_said = true;
 	if (core->account) job->account_embedding = job->account_loss = true;
-	lk_copy(job->stack, sizeof job->stack, s->stacks[core->stack]);
+	lk_copy(job->stack, sizeof job->stack, space->stacks[core->stack]);
 }
 
 /* What the stack shards where nothing else is said, and all that it can. */
-static void shardings_of(const lk_space *s, const lk_core *core, lk_axis *out) {
-	const char *stack = s->stacks[core->stack];
+static void shardings_of(const lk_space *space, const lk_core *core, lk_axis *out) {
+	const char *stack = space->stacks[core->stack];
 	bool deepspeed = strstr(stack, "deepspeed") != NULL;
 	memset(out, 0, sizeof *out);
-	if (s->zero.count) {
-		for (int i = 0; i < s->zero.count; i++)
-			if (!(deepspeed && core->pp > 1 && s->zero.at[i] > 1)) add(out, s->zero.at[i]);
+	if (space->zero.count) {
+		for (int i = 0; i < space->zero.count; i++)
+			if (!(deepspeed && core->pp > 1 && space->zero.at[i] > 1)) add(out, space->zero.at[i]);
 		return;
 	}
 	if (is_fsdp(stack))
@@ -339,34 +339,34 @@ static void shardings_of(const lk_space *s, const lk_core *core, lk_axis *out) {
 	if (deepspeed && core->pp == 1) add(out, LK_SHARD_ZERO2), add(out, LK_SHARD_ZERO3);
 }
 
-lk_status lk_space_job(const lk_space *s, const lk_core *core, lk_job *out, lk_error *err) {
+lk_status lk_space_job(const lk_space *space, const lk_core *core, lk_job *out, lk_error *err) {
 	lk_axis shardings;
-	set_core(s, core, out);
-	shardings_of(s, core, &shardings);
+	set_core(space, core, out);
+	shardings_of(space, core, &shardings);
 	if (!shardings.count)
 		return lk_fail(err, LK_ERR_INPUT, "--zero", "nothing of what is asked runs with %d stages", core->pp);
 	out->sharding = (lk_sharding)shardings.at[0], out->sharding_said = true;
 	out->recompute = LK_RECOMPUTE_NONE, out->recompute_layers = 0, out->recompute_said = true;
-	return lk_job_complete(out, s->cluster, err);
+	return lk_job_complete(out, space->cluster, err);
 }
 
-static void set_switches(const lk_space *s, const lk_layout *l, lk_job *job) {
-	job->recompute = (lk_recompute)l->recompute, job->recompute_layers = l->recompute_layers,
+static void set_switches(const lk_space *space, const lk_layout *layout, lk_job *job) {
+	job->recompute = (lk_recompute)layout->recompute, job->recompute_layers = layout->recompute_layers,
 	job->recompute_said = true;
-	job->sharding = (lk_sharding)l->sharding, job->sharding_said = true;
-	if (!s->base.sequence_parallel) job->sequence_parallel = l->sp ? LK_ON : LK_OFF;
-	if (!s->base.tp_overlap) job->tp_overlap = l->tp_overlap ? LK_ON : LK_OFF;
-	if (!s->base.overlap_grad_reduce) job->overlap_grad_reduce = l->grads ? LK_ON : LK_OFF;
-	if (!s->base.overlap_param_gather) job->overlap_param_gather = l->params ? LK_ON : LK_OFF;
-	job->offload_optimizer = l->offload;
+	job->sharding = (lk_sharding)layout->sharding, job->sharding_said = true;
+	if (!space->base.sequence_parallel) job->sequence_parallel = layout->sp ? LK_ON : LK_OFF;
+	if (!space->base.tp_overlap) job->tp_overlap = layout->tp_overlap ? LK_ON : LK_OFF;
+	if (!space->base.overlap_grad_reduce) job->overlap_grad_reduce = layout->grads ? LK_ON : LK_OFF;
+	if (!space->base.overlap_param_gather) job->overlap_param_gather = layout->params ? LK_ON : LK_OFF;
+	job->offload_optimizer = layout->offload;
 }
 
-lk_status lk_layout_job(const lk_space *s, const lk_core *core, const lk_layout *l, lk_job *out, lk_error *err) {
-	set_core(s, core, out);
-	set_switches(s, l, out);
-	int bucket = s->bucket.at[l->bucket];
+lk_status lk_layout_job(const lk_space *space, const lk_core *core, const lk_layout *layout, lk_job *out, lk_error *err) {
+	set_core(space, core, out);
+	set_switches(space, layout, out);
+	int bucket = space->bucket.at[layout->bucket];
 	if (bucket > 0) out->bucket_bytes = bucket * 1048576.0;
-	LK_TRY(lk_job_complete(out, s->cluster, err));
+	LK_TRY(lk_job_complete(out, space->cluster, err));
 	if (bucket < 0) out->bucket_bytes *= -bucket;
 	return LK_OK;
 }
@@ -378,28 +378,28 @@ struct ways {
 	int count;
 };
 
-static void way(struct ways *w, int a, int b) {
-	for (int i = 0; i < w->count; i++)
-		if (w->a[i] == a && w->b[i] == b) return;
-	if (w->count < LK_WAYS) w->a[w->count] = (uint8_t)a, w->b[w->count++] = (uint8_t)b;
+static void way(struct ways *ways, int a, int b) {
+	for (int i = 0; i < ways->count; i++)
+		if (ways->a[i] == a && ways->b[i] == b) return;
+	if (ways->count < LK_WAYS) ways->a[ways->count] = (uint8_t)a, ways->b[ways->count++] = (uint8_t)b;
 }
 
 /* Sequence parallelism, overlap of tensor parallelism. */
-static void tensor_ways(const lk_space *s, const lk_job *job, struct ways *out) {
-	bool may = job->sequence_parallel == LK_ON, said = s->base.sequence_parallel != LK_AUTO;
-	bool overlaps = s->base.tp_overlap != LK_OFF && lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job);
+static void tensor_ways(const lk_space *space, const lk_job *job, struct ways *out) {
+	bool may = job->sequence_parallel == LK_ON, said = space->base.sequence_parallel != LK_AUTO;
+	bool overlaps = space->base.tp_overlap != LK_OFF && lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job);
 	out->count = 0;
 	if (may) {
-		if (s->base.tp_overlap != LK_ON) way(out, 1, 0);
-		if (s->base.tp_overlap == LK_ON || (overlaps && !s->fixed_switches)) way(out, 1, 1);
+		if (space->base.tp_overlap != LK_ON) way(out, 1, 0);
+		if (space->base.tp_overlap == LK_ON || (overlaps && !space->fixed_switches)) way(out, 1, 1);
 	}
-	if (!may || (!said && !s->fixed_switches && s->base.tp_overlap != LK_ON)) way(out, 0, 0);
+	if (!may || (!said && !space->fixed_switches && space->base.tp_overlap != LK_ON)) way(out, 0, 0);
 }
 
 /* Overlap of gradients, of parameters. */
-static void data_ways(const lk_space *s, const lk_job *job, int sharding, struct ways *out) {
+static void data_ways(const lk_space *space, const lk_job *job, int sharding, struct ways *out) {
 	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = sharding != LK_SHARD_NONE;
-	const lk_job *base = &s->base;
+	const lk_job *base = &space->base;
 	out->count = 0;
 	for (int grads = 1; grads >= 0; grads--)
 		for (int params = 1; params >= 0; params--) {
@@ -407,7 +407,7 @@ static void data_ways(const lk_space *s, const lk_job *job, int sharding, struct
 			if (base->overlap_param_gather && (base->overlap_param_gather == LK_ON) != params) continue;
 			bool usual = grads && params == sharded;
 			if (params && (!sharded || (!grads && !base->overlap_grad_reduce))) continue;
-			if (!usual && (s->fixed_switches || !replicas || sharding >= LK_SHARD_ZERO2) &&
+			if (!usual && (space->fixed_switches || !replicas || sharding >= LK_SHARD_ZERO2) &&
 				!base->overlap_grad_reduce && !base->overlap_param_gather)
 				continue;
 			way(out, grads, params);
@@ -426,14 +426,14 @@ static bool selects_nothing(const lk_job *job) {
 }
 
 /* Values of the axis, and quarters of a chunk's layers. */
-static void recompute_ways(const lk_space *s, const lk_job *job, lk_axis *out) {
+static void recompute_ways(const lk_space *space, const lk_job *job, lk_axis *out) {
 	memset(out, 0, sizeof *out);
 	int most = most_layers(job);
-	bool same = !s->recompute.said && selects_nothing(job);
-	for (int i = 0; i < s->recompute.count; i++)
-		if (s->recompute.at[i] <= 16 + most && !(same && s->recompute.at[i] == LK_RECOMPUTE_SELECTIVE))
-			add(out, s->recompute.at[i]);
-	if (!s->recompute_quarters || !lk_job_like_megatron(job) || job->vp > 1) return;
+	bool same = !space->recompute.said && selects_nothing(job);
+	for (int i = 0; i < space->recompute.count; i++)
+		if (space->recompute.at[i] <= 16 + most && !(same && space->recompute.at[i] == LK_RECOMPUTE_SELECTIVE))
+			add(out, space->recompute.at[i]);
+	if (!space->recompute_quarters || !lk_job_like_megatron(job) || job->vp > 1) return;
 	for (int quarter = 1; quarter < 4; quarter++)
 		if (most * quarter / 4 > 0 && most * quarter / 4 < most) add(out, 16 + most * quarter / 4);
 }
@@ -453,48 +453,48 @@ static bool cuts_alike(const lk_job *job, double small, double large) {
 	return true;
 }
 
-static double bucket_bytes(const lk_space *s, const lk_job *job, int i) {
-	int mib = s->bucket.at[i];
+static double bucket_bytes(const lk_space *space, const lk_job *job, int i) {
+	int mib = space->bucket.at[i];
 	return mib > 0 ? mib * 1048576.0 : job->bucket_bytes * (mib < 0 ? -mib : 1);
 }
 
 /* The sizes that make a difference, and those that were said. */
-static void bucket_ways(const lk_space *s, const lk_job *job, lk_axis *out) {
+static void bucket_ways(const lk_space *space, const lk_job *job, lk_axis *out) {
 	memset(out, 0, sizeof *out);
-	for (int i = 0; i < s->bucket.count; i++) {
+	for (int i = 0; i < space->bucket.count; i++) {
 		bool known = false;
-		for (int k = 0; k < out->count && !known && !s->bucket.said; k++)
-			known = cuts_alike(job, bucket_bytes(s, job, out->at[k]), bucket_bytes(s, job, i));
+		for (int k = 0; k < out->count && !known && !space->bucket.said; k++)
+			known = cuts_alike(job, bucket_bytes(space, job, out->at[k]), bucket_bytes(space, job, i));
 		if (!known) add(out, i);
 	}
 }
 
-static lk_status add_layouts(const lk_space *s, lk_layout l, const struct ways *data, const lk_axis *buckets, lk_layouts *out,
+static lk_status add_layouts(const lk_space *space, lk_layout l, const struct ways *data, const lk_axis *buckets, lk_layouts *out,
 							 lk_error *err) {
 	for (int d = 0; d < data->count; d++) {
 		l.grads = data->a[d], l.params = data->b[d];
 		int choices = l.grads && l.sharding < LK_SHARD_ZERO2 ? buckets->count : 1;
-		int homes = s->offload && !s->base.offload_optimizer ? 2 : 1;
+		int homes = space->offload && !space->base.offload_optimizer ? 2 : 1;
 		for (int bucket = 0; bucket < choices; bucket++)
 			for (int offload = 0; offload < homes; offload++) {
 				if (!lk_push(out)) return lk_oom(err);
-				l.bucket = (uint8_t)buckets->at[bucket], l.offload = (uint8_t)(offload || s->base.offload_optimizer);
+				l.bucket = (uint8_t)buckets->at[bucket], l.offload = (uint8_t)(offload || space->base.offload_optimizer);
 				*lk_last(out) = l;
 			}
 	}
 	return LK_OK;
 }
 
-lk_status lk_space_switches(const lk_space *s, const lk_core *core, uint32_t number, const lk_job *job, lk_layouts *out,
+lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t number, const lk_job *job, lk_layouts *out,
 							lk_error *err) {
 	struct ways tensor, data;
 	lk_axis shardings, recompute, buckets;
 	bool replicas = (int64_t)job->dp * job->cp > 1;
-	bucket_ways(s, job, &buckets);
+	bucket_ways(space, job, &buckets);
 	if (!replicas) buckets.count = 1; /* no traffic */
-	tensor_ways(s, job, &tensor);
-	recompute_ways(s, job, &recompute);
-	shardings_of(s, core, &shardings);
+	tensor_ways(space, job, &tensor);
+	recompute_ways(space, job, &recompute);
+	shardings_of(space, core, &shardings);
 	for (int r = 0; r < recompute.count; r++)
 		for (int t = 0; t < tensor.count; t++)
 			for (int z = 0; z < shardings.count; z++) {
@@ -504,8 +504,8 @@ lk_status lk_space_switches(const lk_space *s, const lk_core *core, uint32_t num
 				l.recompute = (uint8_t)(kind > 16 ? (int)LK_RECOMPUTE_FULL : kind);
 				l.recompute_layers = kind > 16 ? kind - 16 : 0;
 				if (!replicas && z > 0) continue; /* nothing to share */
-				data_ways(s, job, l.sharding, &data);
-				LK_TRY(add_layouts(s, l, &data, &buckets, out, err));
+				data_ways(space, job, l.sharding, &data);
+				LK_TRY(add_layouts(space, l, &data, &buckets, out, err));
 			}
 	return LK_OK;
 }
@@ -518,27 +518,27 @@ static bool among(const lk_axis *axis, int value, const char *name, const char *
 	return false;
 }
 
-bool lk_space_holds(const lk_space *s, const lk_job *job, const char **why) {
+bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why) {
 	lk_axis shardings;
 	lk_cores_list cores = {0};
 	lk_core same = {.tp = job->tp, .pp = job->pp, .cp = job->cp, .ep = job->ep, .etp = job->etp, .mbs = job->mbs};
-	bool found = among(&s->tp, job->tp, "tp", why) && among(&s->pp, job->pp, "pp", why) &&
-				 among(&s->cp, job->cp, "cp", why) && among(&s->ep, job->ep, "ep", why) &&
-				 among(&s->mbs, job->mbs, "mbs", why);
+	bool found = among(&space->tp, job->tp, "tp", why) && among(&space->pp, job->pp, "pp", why) &&
+				 among(&space->cp, job->cp, "cp", why) && among(&space->ep, job->ep, "ep", why) &&
+				 among(&space->mbs, job->mbs, "mbs", why);
 	if (!found) return false;
 	*why = "vp or schedule";
-	found = lk_space_cores(s, &cores, NULL) == LK_OK;
+	found = lk_space_cores(space, &cores, NULL) == LK_OK;
 	bool core_found = false;
 	for (size_t i = 0; found && i < cores.count && !core_found; i++) {
 		same.stack = cores.at[i].stack;
 		if (!lk_cores_alike(&cores.at[i], &same) || cores.at[i].vp != job->vp ||
 			cores.at[i].schedule != (int)job->schedule)
 			continue;
-		shardings_of(s, &cores.at[i], &shardings);
+		shardings_of(space, &cores.at[i], &shardings);
 		*why = "zero";
 		if (!holds(&shardings, (int)job->sharding)) continue;
 		*why = "recompute";
-		core_found = holds(&s->recompute, job->recompute_layers > 0 ? 16 + job->recompute_layers : (int)job->recompute);
+		core_found = holds(&space->recompute, job->recompute_layers > 0 ? 16 + job->recompute_layers : (int)job->recompute);
 	}
 	lk_vec_free(&cores);
 	if (core_found) *why = NULL;
@@ -559,33 +559,33 @@ bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char
 
 /* ---- words ---- */
 
-const char *lk_layout_text(lk_arena *arena, const lk_job *j) {
+const char *lk_layout_text(lk_arena *arena, const lk_job *job) {
 	static const char *const shardings[] = {"", ", zero 1", ", zero 2", ", zero 3"};
 	char text[320];
 	int used = 0;
 	const struct {
 		const char *name;
 		int value;
-	} degrees[] = {{"tp", j->tp}, {"cp", j->cp}, {"pp", j->pp}, {"vp", j->vp}, {"ep", j->ep}};
-	bool own_etp = j->model.experts > 0 && j->etp != j->tp;
+	} degrees[] = {{"tp", job->tp}, {"cp", job->cp}, {"pp", job->pp}, {"vp", job->vp}, {"ep", job->ep}};
+	bool own_etp = job->model.experts > 0 && job->etp != job->tp;
 #define PUT(...) used += snprintf(text + used, sizeof text - (size_t)used, __VA_ARGS__)
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
 		if (degrees[i].value > 1) PUT("%s %d, ", degrees[i].name, degrees[i].value);
-	if (own_etp) PUT("etp %d, ", j->etp);
-	PUT("dp %d, micro-batch %d%s", j->dp, j->mbs, shardings[j->sharding]);
-	if (j->pp > 1 && j->schedule != LK_SCHED_1F1B && j->schedule != LK_SCHED_INTERLEAVED)
-		PUT(", %s", lk_schedule_get(j->schedule)->name);
-	if (j->recompute == LK_RECOMPUTE_SELECTIVE) PUT(", recompute selective");
-	if (j->recompute == LK_RECOMPUTE_FULL && j->recompute_layers)
-		PUT(", recompute full/%d", j->recompute_layers);
-	else if (j->recompute == LK_RECOMPUTE_FULL)
+	if (own_etp) PUT("etp %d, ", job->etp);
+	PUT("dp %d, micro-batch %d%s", job->dp, job->mbs, shardings[job->sharding]);
+	if (job->pp > 1 && job->schedule != LK_SCHED_1F1B && job->schedule != LK_SCHED_INTERLEAVED)
+		PUT(", %s", lk_schedule_get(job->schedule)->name);
+	if (job->recompute == LK_RECOMPUTE_SELECTIVE) PUT(", recompute selective");
+	if (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers)
+		PUT(", recompute full/%d", job->recompute_layers);
+	else if (job->recompute == LK_RECOMPUTE_FULL)
 		PUT(", recompute full");
-	if (j->tp > 1 && j->sequence_parallel != LK_ON) PUT(", no sequence parallelism");
-	if (j->tp_overlap == LK_ON) PUT(", tp overlap");
-	if ((int64_t)j->dp * j->cp > 1 && j->overlap_grad_reduce != LK_ON) PUT(", no gradient overlap");
-	if (j->sharding == LK_SHARD_ZERO1 && j->overlap_param_gather != LK_ON) PUT(", no parameter overlap");
-	if (j->offload_optimizer) PUT(", optimizer on the host");
-	if (!lk_job_like_megatron(j)) PUT(", %s", j->stack);
+	if (job->tp > 1 && job->sequence_parallel != LK_ON) PUT(", no sequence parallelism");
+	if (job->tp_overlap == LK_ON) PUT(", tp overlap");
+	if ((int64_t)job->dp * job->cp > 1 && job->overlap_grad_reduce != LK_ON) PUT(", no gradient overlap");
+	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON) PUT(", no parameter overlap");
+	if (job->offload_optimizer) PUT(", optimizer on the host");
+	if (!lk_job_like_megatron(job)) PUT(", %s", job->stack);
 #undef PUT
 	return lk_arena_strdup(arena, text);
 }

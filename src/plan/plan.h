@@ -103,17 +103,17 @@ typedef struct lk_bounder {
 	uint64_t tried;
 	double bound_s, walk_s, try_s; /* processor time */
 } lk_bounder;
-void lk_bounder_begin(lk_bounder *b, const lk_space *space, lk_cost_cache *cache);
-const lk_constants *lk_bounder_constants(lk_bounder *b, int stack, const lk_job *job);
+void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache *cache);
+const lk_constants *lk_bounder_constants(lk_bounder *bounder, int stack, const lk_job *job);
 
 /* `job` completed. `contended`: forward and backward of layers with what their operations take from one another. */
-lk_status lk_parts_find(lk_bounder *b, int stack, const lk_job *job, bool contended, lk_arena *arena, lk_parts *out, lk_error *err);
+lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool contended, lk_arena *arena, lk_parts *out, lk_error *err);
 /* The end of the step on the first and on the last stage, seconds: `before` what is left to reduce, `after` from the gradient
  * norm's all-reduce on, for which all stages wait; with the optimizer on the host all of it is `before`. */
 typedef struct lk_tail {
 	double before[2], after[2];
 } lk_tail;
-lk_status lk_tail_find(lk_bounder *b, int stack, const lk_job *job, lk_tail *out, lk_error *err);
+lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tail *out, lk_error *err);
 
 /* layout_bound.c: the layouts of cores [0, count), which are alike, with their bounds. What cannot fit is counted, not kept.
  * `closest`: the layout with the least memory of all, by its bound; its bytes and the device's. */
@@ -124,15 +124,15 @@ typedef struct lk_bounded {
 	lk_layout closest;
 	double closest_bytes, closest_usable;
 } lk_bounded;
-lk_status lk_bound_cores(lk_bounder *b, const lk_core *cores, uint32_t first, int count, lk_bounded *out, lk_error *err);
+lk_status lk_bound_cores(lk_bounder *bounder, const lk_core *cores, uint32_t first, int count, lk_bounded *out, lk_error *err);
 /* Bounds of one job. */
-lk_status lk_bound_job(lk_bounder *b, int stack, const lk_job *job, double *least_s, double *least_bytes, double *usable,
+lk_status lk_bound_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s, double *least_bytes, double *usable,
                        lk_error *err);
 
 /* Closer, and some hundred times as long to find: the job's schedule, walked pass by pass. Never less than lk_bound_job says. */
-lk_status lk_walk_job(lk_bounder *b, int stack, const lk_job *job, double *least_s, lk_error *err);
+lk_status lk_walk_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s, lk_error *err);
 /* The same for a layout, rounded down; never less than its present bound. */
-lk_status lk_walk_layout(lk_bounder *b, const lk_core *core, const lk_layout *layout, float *least_s, lk_error *err);
+lk_status lk_walk_layout(lk_bounder *bounder, const lk_core *core, const lk_layout *layout, float *least_s, lk_error *err);
 
 /* layout_search.c */
 /* LK_CUT_SHORT: simulated until it was clear that it takes longer than the limit; step_ps is what it takes at least. */
@@ -160,7 +160,7 @@ typedef struct lk_hunt {
 } lk_hunt;
 lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena, lk_hunt *out, lk_error *err);
 /* One layout by the predictor, as all of them are asked; one that takes longer than `limit_ps` may be cut short (0: none is). */
-lk_status lk_layout_try(lk_bounder *b, const lk_core *core, const lk_layout *layout, int64_t limit_ps, lk_trial *out, lk_error *err);
+lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout, int64_t limit_ps, lk_trial *out, lk_error *err);
 /* The tasks, by the team of the request or by threads. */
 lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size, lk_plan_task *task, void *context,
                         void *results, lk_error *err);

@@ -47,14 +47,14 @@ static lk_status sensitivity(lk_arena *arena, const lk_asked *asked, const lk_st
 /* ---- what the range rests on ---- */
 
 static lk_status ranges(lk_arena *arena, const lk_asked *asked, lk_prediction_detail *out, lk_error *err) {
-	const lk_calibration *c = lk_calibration_current();
+	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *own = lk_range_row(arena, &asked->job, asked->cluster.node[0].device);
 	size_t count = 0;
-	for (size_t i = 0; i < c->rows.count; i++) count += strcmp(c->rows.at[i].family, "range") == 0;
+	for (size_t i = 0; i < calibration->rows.count; i++) count += strcmp(calibration->rows.at[i].family, "range") == 0;
 	lk_range_class_row *rows = LK_ARRAY(arena, lk_range_class_row, count);
 	if (!rows) return lk_oom(err);
-	for (size_t i = 0; i < c->rows.count; i++) {
-		const lk_calibration_row *row = &c->rows.at[i];
+	for (size_t i = 0; i < calibration->rows.count; i++) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
 		if (strcmp(row->family, "range") != 0 || strcmp(row->subject, "step") != 0) continue;
 		double low = lk_calibration_value(row, "low", 0), high = lk_calibration_value(row, "high", 0);
 		if (low > 0 && high > 0)
@@ -66,17 +66,17 @@ static lk_status ranges(lk_arena *arena, const lk_asked *asked, lk_prediction_de
 
 lk_status lk_detail_of(lk_arena *arena, const lk_asked *asked, const lk_step *step, double scale,
                        bool no_sensitivity, const lk_prediction_detail **out, lk_error *err) {
-	lk_prediction_detail *d = LK_NEW(arena, lk_prediction_detail);
-	if (!d) return lk_oom(err);
-	*out = d;
-	LK_TRY(stage_times(arena, step, scale, d, err));
-	LK_TRY(lk_detail_spans(arena, step, scale, d, err));
-	LK_TRY(lk_detail_work(arena, step, d, err));
+	lk_prediction_detail *detail = LK_NEW(arena, lk_prediction_detail);
+	if (!detail) return lk_oom(err);
+	*out = detail;
+	LK_TRY(stage_times(arena, step, scale, detail, err));
+	LK_TRY(lk_detail_spans(arena, step, scale, detail, err));
+	LK_TRY(lk_detail_work(arena, step, detail, err));
 	if (!asked) return LK_OK;
 	const lk_device *device = asked->cluster.node[0].device;
-	d->peak_flops = device->peak_flops[asked->job.dtype], d->memory_rate = device->memory_rate;
-	LK_TRY(lk_detail_curves(arena, asked, step, d, err));
-	LK_TRY(lk_detail_formulas(arena, &asked->job, step, d, err));
-	LK_TRY(ranges(arena, asked, d, err));
-	return no_sensitivity ? LK_OK : sensitivity(arena, asked, step, d, err);
+	detail->peak_flops = device->peak_flops[asked->job.dtype], detail->memory_rate = device->memory_rate;
+	LK_TRY(lk_detail_curves(arena, asked, step, detail, err));
+	LK_TRY(lk_detail_formulas(arena, &asked->job, step, detail, err));
+	LK_TRY(ranges(arena, asked, detail, err));
+	return no_sensitivity ? LK_OK : sensitivity(arena, asked, step, detail, err);
 }

@@ -17,20 +17,20 @@ static bool continues(const lk_detail_span *last, const lk_detail_span *next, do
 	       last->chunk == next->chunk && next->kind != LK_SPAN_COMM && next->start_s - last->end_s < 0.002 * step_s;
 }
 
-static bool add_event(span_list *list, size_t *open, const lk_step *step, const lk_sim_event *e, double scale) {
+static bool add_event(span_list *list, size_t *open, const lk_step *step, const lk_sim_event *event, double scale) {
 	const lk_graph *graph = lk_step_simulated(step);
-	unsigned kind = graph->ops.kind[e->op], stream = graph->ops.stream[e->op];
-	uint32_t stage = lk_rank_stage(step->graph, step->record[e->record]);
+	unsigned kind = graph->ops.kind[event->op], stream = graph->ops.stream[event->op];
+	uint32_t stage = lk_rank_stage(step->graph, step->record[event->record]);
 	bool traffic = lk_op_is_comm(kind) && stream == LK_STREAM_DP;
 	if (kind == LK_OP_WAIT || (!traffic && (lk_op_is_comm(kind) || stream != LK_STREAM_COMPUTE))) return true;
-	const lk_call *call = &graph->programs.at[stage].calls.at[e->call];
+	const lk_call *call = &graph->programs.at[stage].calls.at[event->call];
 	lk_detail_span span = {
 		.stage = (int32_t)stage,
 		.microbatch = call->microbatch,
 		.chunk = call->chunk,
 		.kind = traffic ? LK_SPAN_COMM : call->pass <= LK_PHASE_OTHER ? call->pass : LK_SPAN_OTHER,
-		.start_s = scale * (double)e->start_ps / LK_PS_PER_S,
-		.end_s = scale * (double)e->end_ps / LK_PS_PER_S,
+		.start_s = scale * (double)event->start_ps / LK_PS_PER_S,
+		.end_s = scale * (double)event->end_ps / LK_PS_PER_S,
 	};
 	if (*open < list->count && continues(&list->at[*open], &span, scale * step->step_s)) {
 		list->at[*open].end_s = span.end_s;
@@ -47,8 +47,8 @@ lk_status lk_detail_spans(lk_arena *arena, const lk_step *step, double scale, lk
 	size_t open = SIZE_MAX;
 	bool room = true;
 	for (size_t i = 0; i < step->sim.events.count && room; i++) {
-		const lk_sim_event *e = &step->sim.events.at[i];
-		if (e->record < step->graph->ranks.stages) room = add_event(&list, &open, step, e, scale);
+		const lk_sim_event *event = &step->sim.events.at[i];
+		if (event->record < step->graph->ranks.stages) room = add_event(&list, &open, step, event, scale);
 	}
 	lk_detail_span *spans = room ? LK_ARRAY(arena, lk_detail_span, list.count) : NULL;
 	for (size_t i = 0; spans && i < list.count; i++) spans[i] = list.at[i];

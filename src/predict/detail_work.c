@@ -92,20 +92,20 @@ lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_det
 	lk_detail_message *messages = LK_ARRAY(arena, lk_detail_message, MOST_MESSAGES);
 	if (!list || !kernels || !messages) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
-		const struct work *w = &list[i];
-		const char *name = lk_arena_strdup(arena, lk_intern_text(graph->names, w->name));
-		const char *kind = lk_op_kind_name((lk_op_kind)w->kind);
+		const struct work *work = &list[i];
+		const char *name = lk_arena_strdup(arena, lk_intern_text(graph->names, work->name));
+		const char *kind = lk_op_kind_name((lk_op_kind)work->kind);
 		if (!name) return lk_oom(err);
-		if (w->seconds <= 0 || w->kind == LK_OP_RECV) continue; /* a receive is its send */
-		if (!lk_op_is_comm(w->kind)) {
+		if (work->seconds <= 0 || work->kind == LK_OP_RECV) continue; /* a receive is its send */
+		if (!lk_op_is_comm(work->kind)) {
 			if (out->kernel_count < MOST_KERNELS)
 				kernels[out->kernel_count++] =
-					(lk_detail_kernel){name, kind, w->count, w->count * w->seconds, w->flops, w->bytes, w->seconds};
-		} else if (out->message_count < MOST_MESSAGES && w->group != LK_GROUP_TEAM) {
-			uint32_t ranks = group_ranks(graph, w->kind, w->group);
+					(lk_detail_kernel){name, kind, work->count, work->count * work->seconds, work->flops, work->bytes, work->seconds};
+		} else if (out->message_count < MOST_MESSAGES && work->group != LK_GROUP_TEAM) {
+			uint32_t ranks = group_ranks(graph, work->kind, work->group);
 			messages[out->message_count++] =
-				(lk_detail_message){name, kind, w->kind == LK_OP_SEND ? "pp" : lk_group_label(w->group), (int)ranks, w->bytes,
-			                        w->seconds, busbw(w->kind, ranks, w->bytes, w->seconds), w->count};
+				(lk_detail_message){name, kind, work->kind == LK_OP_SEND ? "pp" : lk_group_label(work->group), (int)ranks, work->bytes,
+			                        work->seconds, busbw(work->kind, ranks, work->bytes, work->seconds), work->count};
 		}
 	}
 	out->kernels = kernels, out->messages = messages;

@@ -56,25 +56,25 @@ lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk
 	return LK_OK;
 }
 
-static lk_status read_simulation(lk_arena *arena, const lk_predict_request *r, uint32_t world, lk_step_options *out,
+static lk_status read_simulation(lk_arena *arena, const lk_predict_request *request, uint32_t world, lk_step_options *out,
 								 lk_error *err) {
 	*out = (lk_step_options){
-		.exact = r->exact, .no_contention = r->no_contention, .jitter = r->jitter, .seed = (uint64_t)r->seed};
-	if (r->ranks && !lk_same_name(r->ranks, "all")) {
-		lk_fail(err, LK_ERR_INPUT, "--ranks", "'%s' is not understood", r->ranks);
+		.exact = request->exact, .no_contention = request->no_contention, .jitter = request->jitter, .seed = (uint64_t)request->seed};
+	if (request->ranks && !lk_same_name(request->ranks, "all")) {
+		lk_fail(err, LK_ERR_INPUT, "--ranks", "'%s' is not understood", request->ranks);
 		return lk_hint(err, "the only value is all; without it, one rank of each class is simulated");
 	}
-	out->all_ranks = r->ranks != NULL;
-	if (r->seed != floor(r->seed)) {
-		lk_fail(err, LK_ERR_INPUT, "--seed", "%g is no whole number", r->seed);
+	out->all_ranks = request->ranks != NULL;
+	if (request->seed != floor(request->seed)) {
+		lk_fail(err, LK_ERR_INPUT, "--seed", "%g is no whole number", request->seed);
 		return lk_hint(err, "give one from 0 on");
 	}
-	LK_TRY(lk_read_stragglers(arena, r->straggler, out, err));
+	LK_TRY(lk_read_stragglers(arena, request->straggler, out, err));
 	for (uint32_t i = 0; i < out->straggler_count; i++)
 		if (out->stragglers[i].rank >= world)
 			return lk_fail(err, LK_ERR_INPUT, "--straggler", "there is no rank %u; the last is %u",
 						   out->stragglers[i].rank, world - 1);
-	return lk_read_ranks(arena, r->trace_ranks, "--trace-ranks", out, err);
+	return lk_read_ranks(arena, request->trace_ranks, "--trace-ranks", out, err);
 }
 
 /* ---- results ---- */
@@ -105,22 +105,22 @@ static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixe
 	return sum / job->gpus;
 }
 
-static void fill_speed(lk_prediction *p, const lk_job *job, const lk_cluster *cluster, const lk_step *step,
+static void fill_speed(lk_prediction *prediction, const lk_job *job, const lk_cluster *cluster, const lk_step *step,
 					   lk_arena *arena) {
 	const lk_graph *graph = step->graph;
 	double seconds = step->step_s, gpus = job->gpus;
-	p->step_time_s = seconds;
-	lk_range_of(arena, job, cluster->node[0].device, seconds, &p->step_time_low_s, &p->step_time_high_s, &p->basis);
-	p->samples_per_s = graph->samples / seconds;
-	p->tokens_per_s_per_gpu = job->model.vocab > 0 ? graph->tokens / seconds / gpus : 0;
-	p->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;
+	prediction->step_time_s = seconds;
+	lk_range_of(arena, job, cluster->node[0].device, seconds, &prediction->step_time_low_s, &prediction->step_time_high_s, &prediction->basis);
+	prediction->samples_per_s = graph->samples / seconds;
+	prediction->tokens_per_s_per_gpu = job->model.vocab > 0 ? graph->tokens / seconds / gpus : 0;
+	prediction->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;
 	bool mixed;
-	p->peak_flops = mean_peak(job, cluster, &mixed);
-	if (p->peak_flops > 0) {
-		p->mfu = p->model_flops_per_s_per_gpu / p->peak_flops;
-		p->hfu = step->executed_flops / seconds / gpus / p->peak_flops;
+	prediction->peak_flops = mean_peak(job, cluster, &mixed);
+	if (prediction->peak_flops > 0) {
+		prediction->mfu = prediction->model_flops_per_s_per_gpu / prediction->peak_flops;
+		prediction->hfu = step->executed_flops / seconds / gpus / prediction->peak_flops;
 	}
-	p->peak_label = lk_arena_printf(arena, "%.1f TFLOP/s dense %s, %s", p->peak_flops / 1e12, lk_dtype_name(job->dtype),
+	prediction->peak_label = lk_arena_printf(arena, "%.1f TFLOP/s dense %s, %s", prediction->peak_flops / 1e12, lk_dtype_name(job->dtype),
 									mixed ? "mean of the GPUs" : cluster->node[0].device->label);
 }
 
@@ -130,25 +130,25 @@ double lk_goodput(double mtbf_hours, double checkpoint_minutes) {
 	return lost < 1 ? 1 - lost : 0;
 }
 
-static void fill_training(lk_prediction *p, const lk_predict_request *r, const lk_step *step, const lk_job *job) {
-	p->goodput = r->mtbf_hours > 0 ? lk_goodput(r->mtbf_hours, r->checkpoint_minutes) : 0;
+static void fill_training(lk_prediction *prediction, const lk_predict_request *request, const lk_step *step, const lk_job *job) {
+	prediction->goodput = request->mtbf_hours > 0 ? lk_goodput(request->mtbf_hours, request->checkpoint_minutes) : 0;
 	double per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
-	if (r->tokens <= 0 || per_step <= 0) return;
-	double seconds = r->tokens / per_step * step->step_s / (r->mtbf_hours > 0 && p->goodput > 0 ? p->goodput : 1);
-	p->days = seconds / 86400;
-	p->gpu_hours = seconds / 3600 * job->gpus;
+	if (request->tokens <= 0 || per_step <= 0) return;
+	double seconds = request->tokens / per_step * step->step_s / (request->mtbf_hours > 0 && prediction->goodput > 0 ? prediction->goodput : 1);
+	prediction->days = seconds / 86400;
+	prediction->gpu_hours = seconds / 3600 * job->gpus;
 }
 
-static lk_status fill_breakdown(lk_prediction *p, const lk_step *step, lk_arena *arena, lk_error *err) {
+static lk_status fill_breakdown(lk_prediction *prediction, const lk_step *step, lk_arena *arena, lk_error *err) {
 	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < LK_PART_COUNT; i++) {
 		double exposed = step->breakdown.exposed_s[i], hidden = step->breakdown.hidden_s[i];
 		if (exposed <= 0 && hidden <= 0) continue;
-		parts[p->breakdown_count++] =
+		parts[prediction->breakdown_count++] =
 			(lk_time_part){lk_part_key((lk_part)i), lk_part_label((lk_part)i), exposed, hidden};
 	}
-	p->breakdown = parts;
+	prediction->breakdown = parts;
 	return LK_OK;
 }
 
@@ -184,74 +184,74 @@ static void fill_stage(lk_stage_memory *out, const lk_step *step, int stage) {
 		snprintf(out->moment, sizeof out->moment, "%s, %s", op, block);
 }
 
-static lk_status fill_memory(lk_prediction *p, const lk_step *step, int stages, lk_arena *arena, lk_error *err) {
+static lk_status fill_memory(lk_prediction *prediction, const lk_step *step, int stages, lk_arena *arena, lk_error *err) {
 	lk_stage_memory *rows = LK_ARRAY(arena, lk_stage_memory, stages);
 	if (!rows) return lk_oom(err);
 	for (int s = 0; s < stages; s++) fill_stage(&rows[s], step, s);
-	p->memory = rows;
-	p->memory_count = stages;
-	p->fullest_stage = step->fullest;
-	p->peak_bytes = step->memory[step->fullest].total;
-	p->usable_bytes = step->usable;
-	p->fits = p->peak_bytes <= p->usable_bytes;
+	prediction->memory = rows;
+	prediction->memory_count = stages;
+	prediction->fullest_stage = step->fullest;
+	prediction->peak_bytes = step->memory[step->fullest].total;
+	prediction->usable_bytes = step->usable;
+	prediction->fits = prediction->peak_bytes <= prediction->usable_bytes;
 	return LK_OK;
 }
 
-static void fill_layout(lk_prediction *p, const lk_job *job) {
+static void fill_layout(lk_prediction *prediction, const lk_job *job) {
 	static const char *const recompute[] = {"none", "selective", "full"};
-	p->gpus = job->gpus, p->tp = job->tp, p->pp = job->pp, p->vp = job->vp, p->cp = job->cp, p->ep = job->ep,
-	p->dp = job->dp;
-	p->mbs = job->mbs, p->gbs = job->gbs, p->seq = job->seq, p->microbatches = job->microbatches;
-	p->recompute = recompute[job->recompute];
-	p->dtype = lk_dtype_name(job->dtype);
-	p->schedule = lk_schedule_get(job->schedule)->name;
+	prediction->gpus = job->gpus, prediction->tp = job->tp, prediction->pp = job->pp, prediction->vp = job->vp, prediction->cp = job->cp, prediction->ep = job->ep,
+	prediction->dp = job->dp;
+	prediction->mbs = job->mbs, prediction->gbs = job->gbs, prediction->seq = job->seq, prediction->microbatches = job->microbatches;
+	prediction->recompute = recompute[job->recompute];
+	prediction->dtype = lk_dtype_name(job->dtype);
+	prediction->schedule = lk_schedule_get(job->schedule)->name;
 }
 
-static void fill_simulation(lk_prediction *p, const lk_job *job, const lk_step *step) {
-	p->operations = step->sim.operations;
-	p->layer_operations = lk_graph_layer_ops(step->graph);
-	p->ranks_simulated = step->sim.lanes * step->graph->ranks.stages;
-	p->ranks = (uint32_t)job->gpus;
-	p->simulation_s = step->simulation_s;
+static void fill_simulation(lk_prediction *prediction, const lk_job *job, const lk_step *step) {
+	prediction->operations = step->sim.operations;
+	prediction->layer_operations = lk_graph_layer_ops(step->graph);
+	prediction->ranks_simulated = step->sim.lanes * step->graph->ranks.stages;
+	prediction->ranks = (uint32_t)job->gpus;
+	prediction->simulation_s = step->simulation_s;
 }
 
 /* ---- the whole ---- */
 
-static lk_status answer_dlrm(const lk_predict_request *r, struct lk_answer *a, lk_error *err) {
+static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer *answer, lk_error *err) {
 	lk_step_options options;
-	LK_TRY(read_simulation(&a->arena, r, r->gpus > 0 ? (uint32_t)r->gpus : UINT32_MAX, &options, err));
-	LK_TRY(lk_predict_dlrm(&a->arena, r, &options, &a->step, &a->p, err));
-	if (r->detail || r->html)
-		LK_TRY(lk_detail_of(&a->arena, NULL, &a->step, a->p.step_time_s / a->step.step_s, true, &a->p.detail, err));
-	if (!r->trace && !r->graph && !r->chakra) lk_step_free(&a->step);
+	LK_TRY(read_simulation(&answer->arena, request, request->gpus > 0 ? (uint32_t)request->gpus : UINT32_MAX, &options, err));
+	LK_TRY(lk_predict_dlrm(&answer->arena, request, &options, &answer->step, &answer->p, err));
+	if (request->detail || request->html)
+		LK_TRY(lk_detail_of(&answer->arena, NULL, &answer->step, answer->p.step_time_s / answer->step.step_s, true, &answer->p.detail, err));
+	if (!request->trace && !request->graph && !request->chakra) lk_step_free(&answer->step);
 	return LK_OK;
 }
 
-static lk_status answer(const lk_predict_request *r, struct lk_answer *a, lk_error *err) {
-	lk_prediction *p = &a->p;
+static lk_status answer(const lk_predict_request *request, struct lk_answer *a, lk_error *err) {
+	lk_prediction *prediction = &a->p;
 	lk_asked asked;
 	lk_step_options options;
 	lk_step *step = &a->step;
-	if (lk_predict_is_dlrm(r)) return answer_dlrm(r, a, err);
-	LK_TRY(lk_request_read(&a->arena, r, &asked, err));
-	LK_TRY(read_simulation(&a->arena, r, (uint32_t)asked.job.gpus, &options, err));
+	if (lk_predict_is_dlrm(request)) return answer_dlrm(request, a, err);
+	LK_TRY(lk_request_read(&a->arena, request, &asked, err));
+	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked.job.gpus, &options, err));
 	LK_TRY(lk_step_ask(&asked.job, &asked.cluster, &options, step, err));
-	LK_TRY(fill_memory(p, step, asked.job.pp, &a->arena, err));
-	LK_TRY(fill_breakdown(p, step, &a->arena, err));
-	fill_speed(p, &asked.job, &asked.cluster, step, &a->arena);
-	fill_training(p, r, step, &asked.job);
-	fill_layout(p, &asked.job);
-	fill_simulation(p, &asked.job, step);
-	LK_TRY(lk_note_job(&a->arena, r, &asked, p, err));
-	if (r->detail || r->html) LK_TRY(lk_detail_of(&a->arena, &asked, step, 1, r->no_sensitivity, &p->detail, err));
-	if (!r->trace && !r->graph && !r->chakra) lk_step_free(step); /* a sweep keeps thousands of predictions */
-	return !p->fits && !r->no_fixes ? lk_find_fixes(&a->arena, &asked, p, err) : LK_OK;
+	LK_TRY(fill_memory(prediction, step, asked.job.pp, &a->arena, err));
+	LK_TRY(fill_breakdown(prediction, step, &a->arena, err));
+	fill_speed(prediction, &asked.job, &asked.cluster, step, &a->arena);
+	fill_training(prediction, request, step, &asked.job);
+	fill_layout(prediction, &asked.job);
+	fill_simulation(prediction, &asked.job, step);
+	LK_TRY(lk_note_job(&a->arena, request, &asked, prediction, err));
+	if (request->detail || request->html) LK_TRY(lk_detail_of(&a->arena, &asked, step, 1, request->no_sensitivity, &prediction->detail, err));
+	if (!request->trace && !request->graph && !request->chakra) lk_step_free(step); /* a sweep keeps thousands of predictions */
+	return !prediction->fits && !request->no_fixes ? lk_find_fixes(&a->arena, &asked, prediction, err) : LK_OK;
 }
 
-static void answer_free(struct lk_answer *a) {
-	lk_step_free(&a->step);
-	lk_arena_free(&a->arena);
-	free(a);
+static void answer_free(struct lk_answer *answer) {
+	lk_step_free(&answer->step);
+	lk_arena_free(&answer->arena);
+	free(answer);
 }
 
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err) {
@@ -271,11 +271,11 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 }
 
 lk_prediction *lk_prediction_new(lk_arena **arena) {
-	struct lk_answer *a = calloc(1, sizeof *a);
-	if (!a) return NULL;
-	*arena = &a->arena;
-	a->p.memory_owner = a;
-	return &a->p;
+	struct lk_answer *answer = calloc(1, sizeof *answer);
+	if (!answer) return NULL;
+	*arena = &answer->arena;
+	answer->p.memory_owner = answer;
+	return &answer->p;
 }
 
 void lk_predict_free(lk_prediction *prediction) {

@@ -19,11 +19,11 @@ struct many {
 };
 
 static lk_status ask_one(void *context, size_t i, lk_error *err) {
-	struct many *m = context;
-	lk_status status = lk_predict(&m->requests[i], &m->predictions[i], &m->refusals[i]);
-	if (status != LK_OK && status != LK_ERR_INPUT) return *err = m->refusals[i], status;
-	size_t done = atomic_fetch_add(&m->done, 1) + 1;
-	if (m->progress && pthread_equal(m->asker, pthread_self())) m->progress(m->context, done);
+	struct many *many = context;
+	lk_status status = lk_predict(&many->requests[i], &many->predictions[i], &many->refusals[i]);
+	if (status != LK_OK && status != LK_ERR_INPUT) return *err = many->refusals[i], status;
+	size_t done = atomic_fetch_add(&many->done, 1) + 1;
+	if (many->progress && pthread_equal(many->asker, pthread_self())) many->progress(many->context, done);
 	return LK_OK;
 }
 

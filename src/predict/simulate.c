@@ -24,15 +24,15 @@ const lk_step *lk_simulation_step(const lk_simulation *simulation) {
 
 /* ---- the graph ---- */
 
-static lk_status read_graph(const lk_simulate_request *r, lk_graph **out, lk_error *err) {
-	if (r->graph && r->text) return lk_fail(err, LK_ERR_INPUT, "graph", "a file and a text exclude one another");
-	if (r->graph) return lk_graph_read(r->graph, out, err);
-	if (!r->text) {
+static lk_status read_graph(const lk_simulate_request *request, lk_graph **out, lk_error *err) {
+	if (request->graph && request->text) return lk_fail(err, LK_ERR_INPUT, "graph", "a file and a text exclude one another");
+	if (request->graph) return lk_graph_read(request->graph, out, err);
+	if (!request->text) {
 		lk_fail(err, LK_ERR_INPUT, "simulate", "no graph was given");
 		return lk_hint(err, "give a file as `lockstep predict --graph FILE` writes it");
 	}
 	lk_stream *in;
-	LK_TRY(lk_stream_memory(r->text, r->text_size, "graph", &in, err));
+	LK_TRY(lk_stream_memory(request->text, request->text_size, "graph", &in, err));
 	lk_status status = lk_graph_read_stream(in, out, err);
 	lk_stream_close(in);
 	return status;
@@ -49,14 +49,14 @@ static lk_status check_length(const lk_graph *graph, lk_error *err) {
 
 /* ---- prices ---- */
 
-static lk_status read_cluster(simulated *a, const lk_simulate_request *r, lk_error *err) {
+static lk_status read_cluster(simulated *a, const lk_simulate_request *request, lk_error *err) {
 	const lk_ranks *ranks = &a->step.graph->ranks;
 	const lk_device *device;
-	LK_TRY(lk_request_check_stack(r->stack, err));
-	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-	if (r->cluster) LK_TRY(lk_cluster_parse(&a->arena, r->cluster, &a->cluster, err));
-	if (r->gpu) {
-		LK_TRY(lk_device_lookup(r->gpu, &device, err));
+	LK_TRY(lk_request_check_stack(request->stack, err));
+	if (request->cluster && request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (request->cluster) LK_TRY(lk_cluster_parse(&a->arena, request->cluster, &a->cluster, err));
+	if (request->gpu) {
+		LK_TRY(lk_device_lookup(request->gpu, &device, err));
 		LK_TRY(lk_cluster_simple(&a->arena, device, (int)ranks->world, 0, 0, &a->cluster, err));
 	}
 	if ((uint32_t)a->cluster.gpus >= ranks->world || !a->cluster.gpus) return LK_OK;
@@ -81,7 +81,7 @@ static lk_status check_times(const lk_graph *graph, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status price(simulated *a, const lk_simulate_request *r, lk_error *err) {
+static lk_status price(simulated *a, const lk_simulate_request *request, lk_error *err) {
 	lk_job job;
 	lk_constants constants;
 	const lk_graph *graph = a->step.graph;
@@ -90,12 +90,12 @@ static lk_status price(simulated *a, const lk_simulate_request *r, lk_error *err
 		return lk_lifted_costs(&a->arena, graph, &a->step.costs, err);
 	}
 	memset(&job, 0, sizeof job);
-	snprintf(job.profile, sizeof job.profile, "%s", r->stack ? r->stack : lk_whatif_usual_stack(graph));
-	snprintf(job.release, sizeof job.release, "%s", r->release ? r->release : "");
+	snprintf(job.profile, sizeof job.profile, "%s", request->stack ? request->stack : lk_whatif_usual_stack(graph));
+	snprintf(job.release, sizeof job.release, "%s", request->release ? request->release : "");
 	job.dtype = (lk_dtype)graph->peak_dtype;
 	lk_profile_constants(&job, &constants);
 	lk_cost_options options = {
-		.constants = &constants, .cuda_graphs = r->cuda_graphs, .compiled = r->compile, .experts_eager = true};
+		.constants = &constants, .cuda_graphs = request->cuda_graphs, .compiled = request->compile, .experts_eager = true};
 	return lk_costs_build(&a->arena, graph, &a->cluster, &options, &a->step.costs, err);
 }
 
@@ -160,11 +160,11 @@ static lk_status list_spans(simulated *a, lk_error *err) {
 	lk_simulated_span *spans = LK_ARRAY(&a->arena, lk_simulated_span, events->count);
 	if (!spans) return lk_oom(err);
 	for (size_t i = 0; i < events->count; i++) {
-		const lk_sim_event *e = &events->at[i];
+		const lk_sim_event *event = &events->at[i];
 		spans[i] = (lk_simulated_span){
-			.rank = (int)a->step.record[e->record], .call = e->call, .repetition = e->repetition, .operation = e->op,
-			.ready_s = (double)e->ready_ps / LK_PS_PER_S, .start_s = (double)e->start_ps / LK_PS_PER_S,
-			.end_s = (double)e->end_ps / LK_PS_PER_S,
+			.rank = (int)a->step.record[event->record], .call = event->call, .repetition = event->repetition, .operation = event->op,
+			.ready_s = (double)event->ready_ps / LK_PS_PER_S, .start_s = (double)event->start_ps / LK_PS_PER_S,
+			.end_s = (double)event->end_ps / LK_PS_PER_S,
 		};
 	}
 	a->s.spans = spans, a->s.span_count = events->count;
@@ -219,32 +219,32 @@ static lk_status run(simulated *a, const lk_step_options *options, lk_error *err
 	return LK_OK;
 }
 
-static lk_status read_options(simulated *a, const lk_simulate_request *r, lk_step_options *out, lk_error *err) {
+static lk_status read_options(simulated *a, const lk_simulate_request *request, lk_step_options *out, lk_error *err) {
 	uint32_t world = a->step.graph->ranks.world;
 	*out = (lk_step_options){
-		.exact = true, .all_ranks = r->all_ranks, .jitter = r->jitter, .seed = (uint64_t)r->seed,
-		.no_contention = r->no_contention || !a->cluster.gpus || a->step.graph->traced,
+		.exact = true, .all_ranks = request->all_ranks, .jitter = request->jitter, .seed = (uint64_t)request->seed,
+		.no_contention = request->no_contention || !a->cluster.gpus || a->step.graph->traced,
 	};
-	LK_TRY(lk_read_stragglers(&a->arena, r->straggler, out, err));
+	LK_TRY(lk_read_stragglers(&a->arena, request->straggler, out, err));
 	for (uint32_t i = 0; i < out->straggler_count; i++)
 		if (out->stragglers[i].rank >= world)
 			return lk_fail(err, LK_ERR_INPUT, "--straggler", "there is no rank %u; the last is %u", out->stragglers[i].rank,
 			               world - 1);
-	LK_TRY(lk_read_ranks(&a->arena, r->ranks, "--ranks", out, err));
+	LK_TRY(lk_read_ranks(&a->arena, request->ranks, "--ranks", out, err));
 	for (uint32_t i = 0; i < out->record_count; i++)
 		if (out->record[i] >= world)
 			return lk_fail(err, LK_ERR_INPUT, "--ranks", "there is no rank %u; the last is %u", out->record[i], world - 1);
 	return LK_OK;
 }
 
-static lk_status simulate(const lk_simulate_request *r, simulated *a, lk_error *err) {
+static lk_status simulate(const lk_simulate_request *request, simulated *a, lk_error *err) {
 	lk_step_options options;
-	if (r->calibration) LK_TRY(lk_calibration_use(r->calibration, err));
-	LK_TRY(read_graph(r, &a->step.graph, err));
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	LK_TRY(read_graph(request, &a->step.graph, err));
 	LK_TRY(check_length(a->step.graph, err));
-	LK_TRY(read_cluster(a, r, err));
-	LK_TRY(read_options(a, r, &options, err));
-	LK_TRY(price(a, r, err));
+	LK_TRY(read_cluster(a, request, err));
+	LK_TRY(read_options(a, request, &options, err));
+	LK_TRY(price(a, request, err));
 	LK_TRY(check_durations(&a->step, err));
 	LK_TRY(run(a, &options, err));
 	return fill(a, err);

@@ -27,19 +27,19 @@ struct record_work {
 static bool is_empty(const char *folder) {
 	DIR *dir = opendir(folder);
 	bool empty = dir != NULL;
-	for (struct dirent *e; dir && empty && (e = readdir(dir));)
-		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+	for (struct dirent *dirent; dir && empty && (dirent = readdir(dir));)
+		empty = strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0;
 	if (dir) closedir(dir);
 	return empty;
 }
 
-static lk_status make_folder(struct record_work *w, const char *out, lk_error *err) {
+static lk_status make_folder(struct record_work *work, const char *out, lk_error *err) {
 	if (mkdir(out, 0700) != 0 && errno != EEXIST) {
 		lk_fail(err, LK_ERR_IO, out, "cannot be made: %s", strerror(errno));
 		return lk_hint(err, "--out names another folder");
 	}
-	if (!realpath(out, w->folder)) return lk_fail(err, LK_ERR_IO, out, "cannot be found: %s", strerror(errno));
-	if (is_empty(w->folder)) return LK_OK;
+	if (!realpath(out, work->folder)) return lk_fail(err, LK_ERR_IO, out, "cannot be found: %s", strerror(errno));
+	if (is_empty(work->folder)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, out, "is no empty folder; recordings are never mixed or written over");
 	return lk_hint(err, "remove it, or name another one with --out");
 }
@@ -51,10 +51,10 @@ typedef lk_status (*visitor)(void *context, const char *path, lk_error *err);
 static lk_status visit(const char *folder, visitor visit_one, void *context, lk_error *err) {
 	DIR *dir = opendir(folder);
 	lk_status status = dir ? LK_OK : lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-	for (struct dirent *e; status == LK_OK && (e = readdir(dir));) {
+	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (e->d_name[0] == '.' || !lk_ends_in(e->d_name, LK_RECORDING_ENDING)) continue;
-		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+		if (dirent->d_name[0] == '.' || !lk_ends_in(dirent->d_name, LK_RECORDING_ENDING)) continue;
+		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
 		status = visit_one(context, path, err);
 	}
 	if (dir) closedir(dir);
@@ -120,17 +120,17 @@ int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {
 
 /* ---- what a process did ---- */
 
-static void add_device(lk_record_process *p, const lk_record_entry *r, double seconds) {
-	if (r->kind == LK_RECORD_DEVICE_WORK) p->work_s += seconds;
-	if (r->kind == LK_RECORD_PROXY) {
-		p->network_wait_s += 1e-9 * (double)r->proxy.network_ns;
-		p->device_wait_s += 1e-9 * (double)r->proxy.device_ns;
-		p->peer_wait_s += 1e-9 * (double)r->proxy.peer_ns;
+static void add_device(lk_record_process *process, const lk_record_entry *entry, double seconds) {
+	if (entry->kind == LK_RECORD_DEVICE_WORK) process->work_s += seconds;
+	if (entry->kind == LK_RECORD_PROXY) {
+		process->network_wait_s += 1e-9 * (double)entry->proxy.network_ns;
+		process->device_wait_s += 1e-9 * (double)entry->proxy.device_ns;
+		process->peer_wait_s += 1e-9 * (double)entry->proxy.peer_ns;
 	}
-	if (r->kind != LK_RECORD_DEVICE_CALL) return;
-	p->device_calls += r->device.count;
-	bool waits = r->device.what >= LK_DEVICE_WAIT_STREAM && r->device.what <= LK_DEVICE_WAIT_ALL;
-	if (waits) p->device_s += seconds;
+	if (entry->kind != LK_RECORD_DEVICE_CALL) return;
+	process->device_calls += entry->device.count;
+	bool waits = entry->device.what >= LK_DEVICE_WAIT_STREAM && entry->device.what <= LK_DEVICE_WAIT_ALL;
+	if (waits) process->device_s += seconds;
 }
 
 /* A call that waited for several requests left a record for each. */
@@ -139,60 +139,60 @@ static bool is_same_wait(const lk_record_entry *a, const lk_record_entry *b) {
 	       b->comm.part == LK_PART_DONE && a->thread == b->thread && a->start_ns == b->start_ns && a->end_ns == b->end_ns;
 }
 
-static void add_call(lk_record_process *p, const lk_record_entry *before, const lk_record_entry *r, bool pipe) {
-	double seconds = is_same_wait(before, r) ? 0 : 1e-9 * (double)(r->end_ns - r->start_ns);
-	if (r->kind == LK_RECORD_COMM) {
-		p->comms += r->comm.part != LK_PART_DONE;
-		p->comm_bytes += r->comm.part == LK_PART_MAKE ? 0 : (double)r->bytes;
-		p->comm_s += seconds;
-	} else if (r->kind == LK_RECORD_READ) {
-		p->reads += r->io.count;
-		p->read_bytes += (double)r->bytes;
-		p->read_s += 1e-9 * (double)r->io.busy_ns;
-	} else if (r->kind == LK_RECORD_SENT || r->kind == LK_RECORD_RECEIVED) {
-		p->socket_bytes += pipe ? 0 : (double)r->bytes;
-	} else if (r->kind == LK_RECORD_WRITE) {
-		p->writes += r->io.count;
-		p->write_bytes += (double)r->bytes;
+static void add_call(lk_record_process *process, const lk_record_entry *before, const lk_record_entry *entry, bool pipe) {
+	double seconds = is_same_wait(before, entry) ? 0 : 1e-9 * (double)(entry->end_ns - entry->start_ns);
+	if (entry->kind == LK_RECORD_COMM) {
+		process->comms += entry->comm.part != LK_PART_DONE;
+		process->comm_bytes += entry->comm.part == LK_PART_MAKE ? 0 : (double)entry->bytes;
+		process->comm_s += seconds;
+	} else if (entry->kind == LK_RECORD_READ) {
+		process->reads += entry->io.count;
+		process->read_bytes += (double)entry->bytes;
+		process->read_s += 1e-9 * (double)entry->io.busy_ns;
+	} else if (entry->kind == LK_RECORD_SENT || entry->kind == LK_RECORD_RECEIVED) {
+		process->socket_bytes += pipe ? 0 : (double)entry->bytes;
+	} else if (entry->kind == LK_RECORD_WRITE) {
+		process->writes += entry->io.count;
+		process->write_bytes += (double)entry->bytes;
 	}
-	add_device(p, r, seconds);
-	if (1e-9 * (double)r->end_ns > p->wall_s) p->wall_s = 1e-9 * (double)r->end_ns;
+	add_device(process, entry, seconds);
+	if (1e-9 * (double)entry->end_ns > process->wall_s) process->wall_s = 1e-9 * (double)entry->end_ns;
 }
 
 /* ---- files ---- */
 
-static lk_status file_of(struct record_work *w, const lk_recorded_run *run, const lk_record_entry *r, lk_record_file **out,
+static lk_status file_of(struct record_work *work, const lk_recorded_run *run, const lk_record_entry *entry, lk_record_file **out,
                          lk_error *err) {
-	const lk_recorded_name *name = lk_recorded_find(&run->files, 0, r->object);
+	const lk_recorded_name *name = lk_recorded_find(&run->files, 0, entry->object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
-	uint32_t number = *path ? lk_intern_id(w->paths, path) : 0;
+	uint32_t number = *path ? lk_intern_id(work->paths, path) : 0;
 	*out = NULL;
 	if (number == UINT32_MAX) return lk_oom(err);
 	if (number == 0) return LK_OK; /* its name was dropped */
-	if (number > w->files.count) {
-		if (!lk_push(&w->files)) return lk_oom(err);
-		lk_last(&w->files)->path = lk_arena_strdup(&w->arena, path);
-		if (!lk_last(&w->files)->path) return lk_oom(err);
+	if (number > work->files.count) {
+		if (!lk_push(&work->files)) return lk_oom(err);
+		lk_last(&work->files)->path = lk_arena_strdup(&work->arena, path);
+		if (!lk_last(&work->files)->path) return lk_oom(err);
 	}
-	*out = &w->files.at[number - 1];
+	*out = &work->files.at[number - 1];
 	return LK_OK;
 }
 
-static lk_status add_files(struct record_work *w, const lk_recorded_run *run, lk_error *err) {
+static lk_status add_files(struct record_work *work, const lk_recorded_run *run, lk_error *err) {
 	for (size_t i = 0; i < run->calls.count; i++) {
-		const lk_record_entry *r = &run->calls.at[i].record;
+		const lk_record_entry *entry = &run->calls.at[i].record;
 		lk_record_file *file = NULL;
-		if (r->kind != LK_RECORD_READ && r->kind != LK_RECORD_WRITE) continue;
-		LK_TRY(file_of(w, run, r, &file, err));
+		if (entry->kind != LK_RECORD_READ && entry->kind != LK_RECORD_WRITE) continue;
+		LK_TRY(file_of(work, run, entry, &file, err));
 		if (!file) continue;
-		double seconds = 1e-9 * (double)r->io.busy_ns;
-		if (r->kind == LK_RECORD_WRITE) {
-			file->writes += r->io.count, file->write_bytes += (double)r->bytes, file->write_s += seconds;
+		double seconds = 1e-9 * (double)entry->io.busy_ns;
+		if (entry->kind == LK_RECORD_WRITE) {
+			file->writes += entry->io.count, file->write_bytes += (double)entry->bytes, file->write_s += seconds;
 			continue;
 		}
-		file->reads += r->io.count, file->sequential += r->io.sequential;
-		file->read_bytes += (double)r->bytes, file->read_s += seconds;
-		file->most = fmax(file->most, (double)r->io.most);
+		file->reads += entry->io.count, file->sequential += entry->io.sequential;
+		file->read_bytes += (double)entry->bytes, file->read_s += seconds;
+		file->most = fmax(file->most, (double)entry->io.most);
 	}
 	return LK_OK;
 }
@@ -203,36 +203,36 @@ static int by_time(const void *a, const void *b) {
 	return s != t ? (s > t ? -1 : 1) : strcmp(x->path, y->path);
 }
 
-static lk_status describe(struct record_work *w, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
+static lk_status describe(struct record_work *work, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
                           lk_error *err) {
 	const lk_recording_head *head = &run->head;
 	char program[4 * sizeof head->program];
-	if (!lk_push(&w->processes)) return lk_oom(err);
-	lk_record_process *p = lk_last(&w->processes);
-	*p = (lk_record_process){.path = lk_arena_strdup(&w->arena, path), .rank = head->rank, .world = head->world,
-	                         .program = lk_arena_strdup(&w->arena, lk_escape(head->program, program, sizeof program)),
+	if (!lk_push(&work->processes)) return lk_oom(err);
+	lk_record_process *process = lk_last(&work->processes);
+	*process = (lk_record_process){.path = lk_arena_strdup(&work->arena, path), .rank = head->rank, .world = head->world,
+	                         .program = lk_arena_strdup(&work->arena, lk_escape(head->program, program, sizeof program)),
 	                         .forked = head->root != 0, .whole = head->end_ns > 0, .dropped = run->dropped,
 	                         .mode = (int)head->mode, .delay_us = (int)head->delay_us, .left_out = head->left_out,
 	                         .cost_s = 1e-9 * head->cost_ns, .files = (int)run->files.count, .steps = count_steps(steps)};
 	for (size_t i = 0; i < run->calls.count; i++)
-		add_call(p, i ? &run->calls.at[i - 1].record : NULL, &run->calls.at[i].record,
+		add_call(process, i ? &run->calls.at[i - 1].record : NULL, &run->calls.at[i].record,
 		         lk_recorded_by_pipe(run, &run->calls.at[i]));
-	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > p->wall_s) p->wall_s = 1e-9 * (double)head->end_ns;
-	return p->path && p->program ? step_time(steps, &p->step_s, err) : lk_oom(err);
+	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > process->wall_s) process->wall_s = 1e-9 * (double)head->end_ns;
+	return process->path && process->program ? step_time(steps, &process->step_s, err) : lk_oom(err);
 }
 
 static lk_status add_process(void *context, const char *path, lk_error *err) {
-	struct record_work *w = context;
+	struct record_work *work = context;
 	lk_recorded_run run;
 	lk_recorded_steps steps;
 	struct stat info;
 	lk_intern *texts = lk_intern_new();
 	if (!texts) return lk_oom(err);
 	lk_status status = LK_OK;
-	if (stat(path, &info) == 0) w->result.bytes += (double)info.st_size;
+	if (stat(path, &info) == 0) work->result.bytes += (double)info.st_size;
 	if (load(path, texts, &run, &steps)) {
-		status = describe(w, path, &run, &steps, err);
-		if (status == LK_OK) status = add_files(w, &run, err);
+		status = describe(work, path, &run, &steps, err);
+		if (status == LK_OK) status = add_files(work, &run, err);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	}
@@ -249,33 +249,33 @@ static int by_rank(const void *a, const void *b) {
 /* ---- why not more ---- */
 
 /* Whether what was to be left out went over sockets. */
-static bool null_by_sockets(const struct record_work *w) {
+static bool null_by_sockets(const struct record_work *work) {
 	bool sockets = false, left_out = false;
-	for (size_t i = 0; i < w->processes.count; i++)
-		sockets |= w->processes.at[i].socket_bytes > 0, left_out |= w->processes.at[i].left_out > 0;
+	for (size_t i = 0; i < work->processes.count; i++)
+		sockets |= work->processes.at[i].socket_bytes > 0, left_out |= work->processes.at[i].left_out > 0;
 	return sockets && !left_out;
 }
 
-static const char *reason_of(struct record_work *w, const lk_record_request *r) {
+static const char *reason_of(struct record_work *work, const lk_record_request *request) {
 	char room[LK_PROGRAM_NAME];
-	if (r->mode == LK_RECORD_MODE_NULL && null_by_sockets(w))
+	if (request->mode == LK_RECORD_MODE_NULL && null_by_sockets(work))
 		return "null is refused for what communicates by sockets (gloo): where one collective ends and the next begins is not "
 		       "to be seen there, so that ranks could not leave out the same ones; nothing was left out";
 	uint64_t dropped = 0, comms = 0;
 	int steps = 0;
-	for (size_t i = 0; i < w->processes.count; i++) {
-		const lk_record_process *p = &w->processes.at[i];
-		dropped += p->dropped, comms += p->comms, steps += p->steps;
+	for (size_t i = 0; i < work->processes.count; i++) {
+		const lk_record_process *process = &work->processes.at[i];
+		dropped += process->dropped, comms += process->comms, steps += process->steps;
 	}
-	if (!w->processes.count && lk_probe_programs(r, room))
+	if (!work->processes.count && lk_probe_programs(request, room))
 		return "nothing was recorded: no program of the name that is recorded started, and none called MPI_Init (a static "
 		       "program cannot be recorded; --program names others)";
-	if (!w->processes.count)
+	if (!work->processes.count)
 		return "nothing was recorded: no program called MPI_Init; --program NAME records one without MPI";
 	if (dropped)
-		return lk_arena_printf(&w->arena, "%llu calls found no room; a larger --max-mb keeps them",
+		return lk_arena_printf(&work->arena, "%llu calls found no room; a larger --max-mb keeps them",
 		                       (unsigned long long)dropped);
-	if (!steps && r->step_marker) return "no steps: nothing that --step-marker names was seen";
+	if (!steps && request->step_marker) return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms) return "no steps: the calls of communication do not repeat; --step-marker says what begins one";
 	if (!steps)
 		return "no steps: neither communication nor files repeat; --step-marker, such as read:NAME, says what begins one";
@@ -284,33 +284,33 @@ static const char *reason_of(struct record_work *w, const lk_record_request *r) 
 
 /* ---- the question ---- */
 
-static lk_status work(struct record_work *w, const lk_record_request *r, lk_error *err) {
+static lk_status work(struct record_work *record_work, const lk_record_request *request, lk_error *err) {
 	lk_run_end end = {0};
-	const char *out = r->out ? r->out : "recording";
-	LK_TRY(make_folder(w, out, err));
-	lk_status status = lk_record_scratch_open(r, w->folder, &w->scratch, err);
-	if (status == LK_OK) status = lk_record_runs(r, w->folder, w->scratch.path, &w->arena, &end, err);
-	if (status == LK_OK) status = lk_record_scratch_sum(&w->scratch, &w->arena, err);
-	lk_record_scratch_remove(&w->scratch);
-	if (status != LK_OK) return rmdir(w->folder), status;
-	LK_TRY(visit(w->folder, add_process, w, err));
-	if (w->processes.count) qsort(w->processes.at, w->processes.count, sizeof *w->processes.at, by_rank);
-	if (w->files.count) qsort(w->files.at, w->files.count, sizeof *w->files.at, by_time);
-	lk_record_answer *x = &w->result;
-	x->out = lk_arena_strdup(&w->arena, out);
-	x->status = end.end == LK_RECORD_STEPS_DONE ? 0 : end.end == LK_RECORD_TIME_OVER ? 124 : end.status;
-	x->end = end.end, x->wall_s = end.wall_s;
-	x->processes = w->processes.at, x->count = (int)w->processes.count;
-	x->files = w->files.at, x->file_count = (int)w->files.count;
-	x->guarded = *w->scratch.path;
-	x->scratch = x->guarded && !w->scratch.private ? w->scratch.path : NULL;
-	x->changes = w->scratch.changes.at, x->change_count = (int)w->scratch.changes.count;
-	x->unguarded = w->scratch.unguarded.at, x->unguarded_count = (int)w->scratch.unguarded.count;
-	x->posed = r->mode == LK_RECORD_MODE_AS_RANK;
-	x->store_requests = end.served.requests, x->store_made_up = end.served.made_up;
-	x->store_wrong = lk_arena_strdup(&w->arena, end.served.wrong);
-	x->reason = reason_of(w, r);
-	return x->out && x->reason && x->store_wrong ? LK_OK : lk_oom(err);
+	const char *out = request->out ? request->out : "recording";
+	LK_TRY(make_folder(record_work, out, err));
+	lk_status status = lk_record_scratch_open(request, record_work->folder, &record_work->scratch, err);
+	if (status == LK_OK) status = lk_record_runs(request, record_work->folder, record_work->scratch.path, &record_work->arena, &end, err);
+	if (status == LK_OK) status = lk_record_scratch_sum(&record_work->scratch, &record_work->arena, err);
+	lk_record_scratch_remove(&record_work->scratch);
+	if (status != LK_OK) return rmdir(record_work->folder), status;
+	LK_TRY(visit(record_work->folder, add_process, record_work, err));
+	if (record_work->processes.count) qsort(record_work->processes.at, record_work->processes.count, sizeof *record_work->processes.at, by_rank);
+	if (record_work->files.count) qsort(record_work->files.at, record_work->files.count, sizeof *record_work->files.at, by_time);
+	lk_record_answer *answer = &record_work->result;
+	answer->out = lk_arena_strdup(&record_work->arena, out);
+	answer->status = end.end == LK_RECORD_STEPS_DONE ? 0 : end.end == LK_RECORD_TIME_OVER ? 124 : end.status;
+	answer->end = end.end, answer->wall_s = end.wall_s;
+	answer->processes = record_work->processes.at, answer->count = (int)record_work->processes.count;
+	answer->files = record_work->files.at, answer->file_count = (int)record_work->files.count;
+	answer->guarded = *record_work->scratch.path;
+	answer->scratch = answer->guarded && !record_work->scratch.private ? record_work->scratch.path : NULL;
+	answer->changes = record_work->scratch.changes.at, answer->change_count = (int)record_work->scratch.changes.count;
+	answer->unguarded = record_work->scratch.unguarded.at, answer->unguarded_count = (int)record_work->scratch.unguarded.count;
+	answer->posed = request->mode == LK_RECORD_MODE_AS_RANK;
+	answer->store_requests = end.served.requests, answer->store_made_up = end.served.made_up;
+	answer->store_wrong = lk_arena_strdup(&record_work->arena, end.served.wrong);
+	answer->reason = reason_of(record_work, request);
+	return answer->out && answer->reason && answer->store_wrong ? LK_OK : lk_oom(err);
 }
 
 lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk_error *err) {
@@ -320,23 +320,23 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 	}
 	lk_record_request posed = *request;
 	LK_TRY(lk_record_pose(&posed, err));
-	struct record_work *w = calloc(1, sizeof *w);
-	if (!w) return lk_oom(err);
-	w->result.memory_owner = w;
-	w->paths = lk_intern_new();
-	lk_status status = w->paths ? work(w, &posed, err) : lk_oom(err);
-	if (status != LK_OK) lk_record_free(&w->result);
-	else *out = &w->result;
+	struct record_work *record_work = calloc(1, sizeof *record_work);
+	if (!record_work) return lk_oom(err);
+	record_work->result.memory_owner = record_work;
+	record_work->paths = lk_intern_new();
+	lk_status status = record_work->paths ? work(record_work, &posed, err) : lk_oom(err);
+	if (status != LK_OK) lk_record_free(&record_work->result);
+	else *out = &record_work->result;
 	return status;
 }
 
 void lk_record_free(lk_record_answer *answer) {
 	if (!answer) return;
-	struct record_work *w = answer->memory_owner;
-	lk_vec_free(&w->processes);
-	lk_vec_free(&w->files);
-	lk_record_scratch_free(&w->scratch);
-	lk_intern_free(w->paths);
-	lk_arena_free(&w->arena);
-	free(w);
+	struct record_work *work = answer->memory_owner;
+	lk_vec_free(&work->processes);
+	lk_vec_free(&work->files);
+	lk_record_scratch_free(&work->scratch);
+	lk_intern_free(work->paths);
+	lk_arena_free(&work->arena);
+	free(work);
 }

@@ -12,10 +12,10 @@
 
 #include "record/record.h"
 
-static bool loads_nccl(const lk_record_request *r) {
+static bool loads_nccl(const lk_record_request *request) {
 	char room[PATH_MAX];
-	for (int i = 0; i < r->words && i < 64; i++) {
-		const char *path = lk_probe_in_path(r->command[i], room);
+	for (int i = 0; i < request->words && i < 64; i++) {
+		const char *path = lk_probe_in_path(request->command[i], room);
 		if (!path || access(path, X_OK) != 0) continue;
 		if (lk_probe_file_names(path, "libnccl.so") && !lk_elf_needs(path, "libnccl.so.2")) return true;
 	}
@@ -44,18 +44,18 @@ static lk_status set_plugin(lk_arena *arena, lk_probe_settings *out, lk_error *e
 }
 
 /* Its rank, by the names of torchrun, for programs that take it from there. */
-static lk_status set_rank(const lk_record_request *r, lk_arena *arena, lk_probe_settings *out, lk_error *err) {
-	LK_TRY(lk_probe_set(out, "RANK", lk_arena_printf(arena, "%d", r->as_rank), err));
-	LK_TRY(lk_probe_set(out, "WORLD_SIZE", lk_arena_printf(arena, "%d", r->world_size), err));
+static lk_status set_rank(const lk_record_request *request, lk_arena *arena, lk_probe_settings *out, lk_error *err) {
+	LK_TRY(lk_probe_set(out, "RANK", lk_arena_printf(arena, "%d", request->as_rank), err));
+	LK_TRY(lk_probe_set(out, "WORLD_SIZE", lk_arena_printf(arena, "%d", request->world_size), err));
 	LK_TRY(lk_probe_set(out, "LOCAL_RANK", "0", err)); /* the device that is at hand */
-	return r->splits ? lk_probe_set(out, "LOCKSTEP_RECORD_SPLITS", r->splits, err) : LK_OK;
+	return request->splits ? lk_probe_set(out, "LOCKSTEP_RECORD_SPLITS", request->splits, err) : LK_OK;
 }
 
-lk_status lk_probe_device_settings(const lk_record_request *r, lk_arena *arena, lk_probe_settings *out, lk_error *err) {
+lk_status lk_probe_device_settings(const lk_record_request *request, lk_arena *arena, lk_probe_settings *out, lk_error *err) {
 	static const char *const clocks[] = {"events", "calls", "cupti"};
-	int by = r->nccl != LK_RECORD_NCCL_FOUND ? r->nccl : loads_nccl(r) ? LK_RECORD_NCCL_SHIM : LK_RECORD_NCCL_PRELOAD;
-	LK_TRY(lk_probe_set(out, "LOCKSTEP_RECORD_CUDA", clocks[r->cuda], err));
+	int by = request->nccl != LK_RECORD_NCCL_FOUND ? request->nccl : loads_nccl(request) ? LK_RECORD_NCCL_SHIM : LK_RECORD_NCCL_PRELOAD;
+	LK_TRY(lk_probe_set(out, "LOCKSTEP_RECORD_CUDA", clocks[request->cuda], err));
 	if (by == LK_RECORD_NCCL_SHIM) LK_TRY(set_shim(arena, out, err));
 	if (by == LK_RECORD_NCCL_PLUGIN) LK_TRY(set_plugin(arena, out, err));
-	return r->mode == LK_RECORD_MODE_AS_RANK ? set_rank(r, arena, out, err) : LK_OK;
+	return request->mode == LK_RECORD_MODE_AS_RANK ? set_rank(request, arena, out, err) : LK_OK;
 }

@@ -11,11 +11,11 @@ typedef LK_VEC(int) rank_list;
 
 /* ---- which ranks ---- */
 
-static lk_status add_rank(rank_list *ranks, long long rank, const lk_record_request *r, lk_error *err) {
-	const char *where = r->ranks ? "--ranks" : "--as-rank";
-	if (rank >= r->world_size) {
-		lk_fail(err, LK_ERR_INPUT, where, "rank %lld is none of %d", rank, r->world_size);
-		return lk_hint(err, "ranks count from 0 to %d", r->world_size - 1);
+static lk_status add_rank(rank_list *ranks, long long rank, const lk_record_request *request, lk_error *err) {
+	const char *where = request->ranks ? "--ranks" : "--as-rank";
+	if (rank >= request->world_size) {
+		lk_fail(err, LK_ERR_INPUT, where, "rank %lld is none of %d", rank, request->world_size);
+		return lk_hint(err, "ranks count from 0 to %d", request->world_size - 1);
 	}
 	for (size_t i = 0; i < ranks->count; i++)
 		if (ranks->at[i] == rank) return lk_fail(err, LK_ERR_INPUT, where, "rank %lld is named twice", rank);
@@ -26,7 +26,7 @@ static lk_status add_rank(rank_list *ranks, long long rank, const lk_record_requ
 }
 
 /* "7" or "8-15". */
-static lk_status add_part(rank_list *ranks, const char *text, size_t length, const lk_record_request *r, lk_error *err) {
+static lk_status add_part(rank_list *ranks, const char *text, size_t length, const lk_record_request *request, lk_error *err) {
 	char first[NUMBER], last[NUMBER];
 	const char *dash = memchr(text, '-', length);
 	size_t before = dash ? (size_t)(dash - text) : length;
@@ -36,15 +36,15 @@ static lk_status add_part(rank_list *ranks, const char *text, size_t length, con
 	lk_copy(last, rest + 1 < NUMBER ? rest + 1 : NUMBER, dash ? dash + 1 : text);
 	LK_TRY(lk_parse_int(first, 0, MOST_WORLD, &from, "--ranks", err));
 	LK_TRY(lk_parse_int(last, from, MOST_WORLD, &to, "--ranks", err));
-	for (long long rank = from; rank <= to; rank++) LK_TRY(add_rank(ranks, rank, r, err));
+	for (long long rank = from; rank <= to; rank++) LK_TRY(add_rank(ranks, rank, request, err));
 	return LK_OK;
 }
 
-static lk_status list_ranks(const lk_record_request *r, rank_list *ranks, lk_error *err) {
-	if (!r->ranks) return add_rank(ranks, r->as_rank, r, err);
-	for (const char *at = r->ranks;;) {
+static lk_status list_ranks(const lk_record_request *request, rank_list *ranks, lk_error *err) {
+	if (!request->ranks) return add_rank(ranks, request->as_rank, request, err);
+	for (const char *at = request->ranks;;) {
 		size_t length = strcspn(at, ",");
-		LK_TRY(add_part(ranks, at, length, r, err));
+		LK_TRY(add_part(ranks, at, length, request, err));
 		if (!at[length]) return LK_OK;
 		at += length + 1;
 	}
@@ -52,32 +52,32 @@ static lk_status list_ranks(const lk_record_request *r, rank_list *ranks, lk_err
 
 /* ---- what is asked ---- */
 
-static lk_status check(const lk_record_request *r, lk_error *err) {
+static lk_status check(const lk_record_request *request, lk_error *err) {
 	char room[LK_PROGRAM_NAME];
-	if (r->as_rank < 0 && !r->ranks) {
+	if (request->as_rank < 0 && !request->ranks) {
 		lk_fail(err, LK_ERR_INPUT, "--world", "it is not said as which rank the command runs");
 		return lk_hint(err, "--as-rank 5, or --ranks 0,7,8 for several, one after another");
 	}
-	if (r->world_size < 1) {
-		lk_fail(err, LK_ERR_INPUT, r->ranks ? "--ranks" : "--as-rank", "it is not said of how many ranks");
+	if (request->world_size < 1) {
+		lk_fail(err, LK_ERR_INPUT, request->ranks ? "--ranks" : "--as-rank", "it is not said of how many ranks");
 		return lk_hint(err, "--world 1024");
 	}
-	if (r->as_rank >= 0 && r->ranks)
+	if (request->as_rank >= 0 && request->ranks)
 		return lk_fail(err, LK_ERR_INPUT, "--as-rank", "and --ranks exclude one another; --ranks takes all of them");
-	if (r->mode == LK_RECORD_MODE_NULL) return lk_fail(err, LK_ERR_INPUT, "--mode null", "and --world exclude one another");
-	if (!r->program && !lk_probe_programs(r, room)) {
-		lk_fail(err, LK_ERR_INPUT, r->command[0], "starts programs, but a single process is to pose as a rank");
+	if (request->mode == LK_RECORD_MODE_NULL) return lk_fail(err, LK_ERR_INPUT, "--mode null", "and --world exclude one another");
+	if (!request->program && !lk_probe_programs(request, room)) {
+		lk_fail(err, LK_ERR_INPUT, request->command[0], "starts programs, but a single process is to pose as a rank");
 		return lk_hint(err, "give the training program itself, without mpirun; --program NAME if a script starts it");
 	}
 	return LK_OK;
 }
 
-lk_status lk_record_pose(lk_record_request *r, lk_error *err) {
-	if (r->as_rank < 0 && !r->ranks && !r->world_size && r->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
-	LK_TRY(check(r, err));
-	r->mode = LK_RECORD_MODE_AS_RANK;
+lk_status lk_record_pose(lk_record_request *request, lk_error *err) {
+	if (request->as_rank < 0 && !request->ranks && !request->world_size && request->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
+	LK_TRY(check(request, err));
+	request->mode = LK_RECORD_MODE_AS_RANK;
 	rank_list ranks = {0};
-	lk_status status = list_ranks(r, &ranks, err);
+	lk_status status = list_ranks(request, &ranks, err);
 	lk_vec_free(&ranks);
 	return status;
 }
@@ -93,22 +93,22 @@ static lk_status set_store(const lk_store_server *store, lk_arena *arena, lk_pro
 	return lk_probe_set(settings, "TORCHELASTIC_USE_AGENT_STORE", "True", err);
 }
 
-static lk_status serve(const lk_record_request *r, lk_store_server **out, lk_error *err) {
+static lk_status serve(const lk_record_request *request, lk_store_server **out, lk_error *err) {
 	long long port = 0;
 	const char *said = getenv("MASTER_PORT");
 	if (said && *said) LK_TRY(lk_parse_int(said, 0, 65535, &port, "MASTER_PORT", err));
-	return lk_store_serve(r->as_rank, r->world_size, (int)port, out, err);
+	return lk_store_serve(request->as_rank, request->world_size, (int)port, out, err);
 }
 
-static lk_status run(const lk_record_request *r, const char *folder, const char *scratch, lk_arena *arena, lk_run_end *out,
+static lk_status run(const lk_record_request *request, const char *folder, const char *scratch, lk_arena *arena, lk_run_end *out,
                      lk_error *err) {
 	lk_probe_settings settings = {0};
 	lk_store_server *store = NULL;
 	lk_store_served served = {0};
-	lk_status status = lk_probe_settings_of(r, folder, scratch, arena, &settings, err);
-	if (status == LK_OK && r->mode == LK_RECORD_MODE_AS_RANK) status = serve(r, &store, err);
+	lk_status status = lk_probe_settings_of(request, folder, scratch, arena, &settings, err);
+	if (status == LK_OK && request->mode == LK_RECORD_MODE_AS_RANK) status = serve(request, &store, err);
 	if (status == LK_OK && store) status = set_store(store, arena, &settings, err);
-	if (status == LK_OK) status = lk_record_command(r, &settings, folder, out, err);
+	if (status == LK_OK) status = lk_record_command(request, &settings, folder, out, err);
 	lk_store_stop(store, &served);
 	out->served = served;
 	lk_vec_free(&settings);

@@ -50,14 +50,14 @@ static const char *interpreter_of(const char *path, char room[LK_PROGRAM_NAME]) 
 	return word ? room : NULL;
 }
 
-const char *lk_probe_programs(const lk_record_request *r, char room[LK_PROGRAM_NAME]) {
+const char *lk_probe_programs(const lk_record_request *request, char room[LK_PROGRAM_NAME]) {
 	char found[PATH_MAX];
 	struct stat info;
-	if (r->program) return r->program;
-	const char *path = find_in_path(r->command[0], found);
+	if (request->program) return request->program;
+	const char *path = find_in_path(request->command[0], found);
 	bool file = path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
 	const char *interpreter = file ? interpreter_of(path, room) : NULL;
-	const char *own = base_name(r->command[0]);
+	const char *own = base_name(request->command[0]);
 	if (is_launcher(own)) return NULL;
 	/* a script of a shell may choose the program of its own name, as pyenv's python3 does */
 	return interpreter && !is_launcher(interpreter) ? interpreter : own;
@@ -91,11 +91,11 @@ static bool is_mpich(const char *path) {
 }
 
 /* By the words of the command that are programs: the launcher's name, or what a program is linked with. */
-static bool takes_mpich(const lk_record_request *r) {
+static bool takes_mpich(const lk_record_request *request) {
 	char found[PATH_MAX];
-	if (r->mpi != LK_RECORD_MPI_FOUND) return r->mpi == LK_RECORD_MPICH;
-	for (int i = 0; i < r->words && i < 64; i++) {
-		const char *path = find_in_path(r->command[i], found);
+	if (request->mpi != LK_RECORD_MPI_FOUND) return request->mpi == LK_RECORD_MPICH;
+	for (int i = 0; i < request->words && i < 64; i++) {
+		const char *path = find_in_path(request->command[i], found);
 		if (path && access(path, X_OK) == 0 && is_mpich(path)) return true;
 	}
 	return false;
@@ -119,8 +119,8 @@ static const char *find_probe(const char *name, lk_arena *arena) {
 	return NULL;
 }
 
-static lk_status probe_of(const lk_record_request *r, lk_arena *arena, const char **out, lk_error *err) {
-	const char *name = takes_mpich(r) ? "liblockstep-probe-mpich.so" : "liblockstep-probe.so";
+static lk_status probe_of(const lk_record_request *request, lk_arena *arena, const char **out, lk_error *err) {
+	const char *name = takes_mpich(request) ? "liblockstep-probe-mpich.so" : "liblockstep-probe.so";
 	*out = find_probe(name, arena);
 	if (!*out) {
 		lk_fail(err, LK_ERR_IO, name, "is neither beside lockstep nor in the lib folder of its installation");
@@ -139,32 +139,32 @@ static lk_status set(lk_probe_settings *out, const char *name, const char *value
 	return LK_OK;
 }
 
-static lk_status set_mode(const lk_record_request *r, const char *scratch, lk_arena *arena, lk_probe_settings *out,
+static lk_status set_mode(const lk_record_request *request, const char *scratch, lk_arena *arena, lk_probe_settings *out,
                           lk_error *err) {
 	static const char *const names[] = {"record", "null", "as-rank"};
-	LK_TRY(set(out, "LOCKSTEP_RECORD_MODE", names[r->mode], err));
+	LK_TRY(set(out, "LOCKSTEP_RECORD_MODE", names[request->mode], err));
 	if (*scratch) LK_TRY(set(out, "LOCKSTEP_RECORD_SCRATCH", scratch, err));
 	if (*scratch) LK_TRY(set(out, "TMPDIR", lk_arena_printf(arena, "%s/tmp", scratch), err));
-	if (r->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
-	LK_TRY(set(out, "LOCKSTEP_RECORD_RANK", lk_arena_printf(arena, "%d", r->as_rank), err));
-	LK_TRY(set(out, "LOCKSTEP_RECORD_WORLD", lk_arena_printf(arena, "%d", r->world_size), err));
-	LK_TRY(set(out, "LOCKSTEP_RECORD_NODE", lk_arena_printf(arena, "%d", r->ranks_per_node), err));
-	return set(out, "LOCKSTEP_RECORD_FILL", r->fill ? r->fill : "numbers", err);
+	if (request->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
+	LK_TRY(set(out, "LOCKSTEP_RECORD_RANK", lk_arena_printf(arena, "%d", request->as_rank), err));
+	LK_TRY(set(out, "LOCKSTEP_RECORD_WORLD", lk_arena_printf(arena, "%d", request->world_size), err));
+	LK_TRY(set(out, "LOCKSTEP_RECORD_NODE", lk_arena_printf(arena, "%d", request->ranks_per_node), err));
+	return set(out, "LOCKSTEP_RECORD_FILL", request->fill ? request->fill : "numbers", err);
 }
 
-lk_status lk_probe_settings_of(const lk_record_request *r, const char *folder, const char *scratch, lk_arena *arena,
+lk_status lk_probe_settings_of(const lk_record_request *request, const char *folder, const char *scratch, lk_arena *arena,
                                lk_probe_settings *out, lk_error *err) {
 	char room[LK_PROGRAM_NAME];
-	const char *probe, *before = getenv("LD_PRELOAD"), *programs = lk_probe_programs(r, room);
-	LK_TRY(probe_of(r, arena, &probe, err));
+	const char *probe, *before = getenv("LD_PRELOAD"), *programs = lk_probe_programs(request, room);
+	LK_TRY(probe_of(request, arena, &probe, err));
 	LK_TRY(set(out, "LD_PRELOAD", before && *before ? lk_arena_printf(arena, "%s:%s", probe, before) : probe, err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD", folder, err));
-	LK_TRY(set_mode(r, scratch, arena, out, err));
-	LK_TRY(set(out, "LOCKSTEP_RECORD_MB", lk_arena_printf(arena, "%d", r->max_mb), err));
+	LK_TRY(set_mode(request, scratch, arena, out, err));
+	LK_TRY(set(out, "LOCKSTEP_RECORD_MB", lk_arena_printf(arena, "%d", request->max_mb), err));
 	if (programs) LK_TRY(set(out, "LOCKSTEP_RECORD_PROGRAM", lk_arena_strdup(arena, programs), err));
-	if (r->step_marker) LK_TRY(set(out, "LOCKSTEP_RECORD_MARKER", r->step_marker, err));
-	if (r->delay_us) LK_TRY(set(out, "LOCKSTEP_RECORD_DELAY", lk_arena_printf(arena, "%d", r->delay_us), err));
-	return lk_probe_device_settings(r, arena, out, err);
+	if (request->step_marker) LK_TRY(set(out, "LOCKSTEP_RECORD_MARKER", request->step_marker, err));
+	if (request->delay_us) LK_TRY(set(out, "LOCKSTEP_RECORD_DELAY", lk_arena_printf(arena, "%d", request->delay_us), err));
+	return lk_probe_device_settings(request, arena, out, err);
 }
 
 /* ---- for record_device.c ---- */

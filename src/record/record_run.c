@@ -43,13 +43,13 @@ static bool redirect(const char *output) {
 }
 
 /* The child: never returns. What goes wrong is written to the pipe. */
-static _Noreturn void become(const struct runner *r, const lk_probe_settings *settings, char **words, int pipe) {
-	const char *const *more = r->request->settings;
+static _Noreturn void become(const struct runner *runner, const lk_probe_settings *settings, char **words, int pipe) {
+	const char *const *more = runner->request->settings;
 	setpgid(0, 0);
-	sigprocmask(SIG_SETMASK, &r->before, NULL);
+	sigprocmask(SIG_SETMASK, &runner->before, NULL);
 	for (; more && *more; more++) putenv((char *)(uintptr_t)*more);
 	for (size_t i = 0; i < settings->count; i++) setenv(settings->at[i].name, settings->at[i].value, 1);
-	if (!r->request->output || redirect(r->request->output)) execvp(words[0], words);
+	if (!runner->request->output || redirect(runner->request->output)) execvp(words[0], words);
 	int code = errno;
 	if (write(pipe, &code, sizeof code) != sizeof code) _exit(126);
 	_exit(127);
@@ -65,39 +65,39 @@ static void hand_over_terminal(pid_t group) {
 	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp()) tcsetpgrp(STDIN_FILENO, group);
 }
 
-static void take_back_terminal(const struct runner *r) {
-	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == r->child) tcsetpgrp(STDIN_FILENO, getpgrp());
+static void take_back_terminal(const struct runner *runner) {
+	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == runner->child) tcsetpgrp(STDIN_FILENO, getpgrp());
 }
 
-static lk_status begin(struct runner *r, const lk_probe_settings *settings, char **words, lk_error *err) {
+static lk_status begin(struct runner *runner, const lk_probe_settings *settings, char **words, lk_error *err) {
 	int ends[2], code = 0;
 	if (pipe2(ends, O_CLOEXEC) != 0) return lk_fail(err, LK_ERR_IO, words[0], "no pipe: %s", strerror(errno));
-	r->child = fork();
-	if (r->child == 0) become(r, settings, words, ends[1]);
+	runner->child = fork();
+	if (runner->child == 0) become(runner, settings, words, ends[1]);
 	code = errno;
 	close(ends[1]);
-	if (r->child < 0) {
+	if (runner->child < 0) {
 		close(ends[0]);
 		return lk_fail(err, LK_ERR_IO, words[0], "cannot start a process: %s", strerror(code));
 	}
-	setpgid(r->child, r->child);
-	hand_over_terminal(r->child);
+	setpgid(runner->child, runner->child);
+	hand_over_terminal(runner->child);
 	ssize_t got;
 	while ((got = read(ends[0], &code, sizeof code)) < 0 && errno == EINTR) {
 	}
 	close(ends[0]);
 	if (got != (ssize_t)sizeof code) return LK_OK;
-	waitpid(r->child, NULL, 0);
-	take_back_terminal(r);
+	waitpid(runner->child, NULL, 0);
+	take_back_terminal(runner);
 	return refused(words[0], code, err);
 }
 
 /* ---- the end ---- */
 
-static bool ended(struct runner *r) {
+static bool ended(struct runner *runner) {
 	int status;
-	if (waitpid(r->child, &status, WNOHANG) != r->child) return false;
-	r->out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	if (waitpid(runner->child, &status, WNOHANG) != runner->child) return false;
+	runner->out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	return true;
 }
 
@@ -116,8 +116,8 @@ static pid_t parent_of(pid_t process) {
 static void signal_descendants(pid_t ancestor, int signal) {
 	enum { DEEPEST = 64 };
 	DIR *dir = opendir("/proc");
-	for (struct dirent *e; dir && (e = readdir(dir));) {
-		pid_t process = (pid_t)strtol(e->d_name, NULL, 10), at = process;
+	for (struct dirent *dirent; dir && (dirent = readdir(dir));) {
+		pid_t process = (pid_t)strtol(dirent->d_name, NULL, 10), at = process;
 		if (process <= 1 || process == ancestor) continue;
 		for (int i = 0; i < DEEPEST && at > 1 && at != ancestor; i++) at = parent_of(at);
 		if (at == ancestor) kill(process, signal);
@@ -125,76 +125,76 @@ static void signal_descendants(pid_t ancestor, int signal) {
 	if (dir) closedir(dir);
 }
 
-static void ask_to_end(struct runner *r, lk_record_end why) {
-	signal_descendants(r->child, SIGTERM);
-	kill(-r->child, SIGTERM);
-	kill(-r->child, SIGCONT);
-	r->asked = now();
-	r->out->end = why;
+static void ask_to_end(struct runner *runner, lk_record_end why) {
+	signal_descendants(runner->child, SIGTERM);
+	kill(-runner->child, SIGTERM);
+	kill(-runner->child, SIGCONT);
+	runner->asked = now();
+	runner->out->end = why;
 }
 
 /* Once steps are known, the next look is when the last one is due, a little earlier while that is far. */
-static void count_steps(struct runner *r, double at) {
+static void count_steps(struct runner *runner, double at) {
 	double step_s = 0;
-	int left = r->request->steps - lk_record_steps_so_far(r->folder, r->request->as_rank, &step_s);
+	int left = runner->request->steps - lk_record_steps_so_far(runner->folder, runner->request->as_rank, &step_s);
 	if (left <= 0) {
-		ask_to_end(r, LK_RECORD_STEPS_DONE);
+		ask_to_end(runner, LK_RECORD_STEPS_DONE);
 		return;
 	}
 	double took = now() - at, due = left * step_s, pause = took / LOOK_SHARE > LOOK_S ? took / LOOK_SHARE : LOOK_S;
-	if (left < r->request->steps) pause = due > NEAR_S ? NEARLY * due : due - took;
-	r->next_look = now() + (pause > took ? pause : took);
+	if (left < runner->request->steps) pause = due > NEAR_S ? NEARLY * due : due - took;
+	runner->next_look = now() + (pause > took ? pause : took);
 }
 
-static void look(struct runner *r) {
-	const lk_record_request *q = r->request;
+static void look(struct runner *runner) {
+	const lk_record_request *request = runner->request;
 	double at = now();
-	if (r->asked > 0) {
-		if (at - r->asked > GRACE_S) kill(-r->child, SIGKILL);
+	if (runner->asked > 0) {
+		if (at - runner->asked > GRACE_S) kill(-runner->child, SIGKILL);
 		return;
 	}
-	if (q->time_limit > 0 && at - r->begin >= q->time_limit) {
-		ask_to_end(r, LK_RECORD_TIME_OVER);
-	} else if (q->steps > 0 && at >= r->next_look) {
-		count_steps(r, at);
+	if (request->time_limit > 0 && at - runner->begin >= request->time_limit) {
+		ask_to_end(runner, LK_RECORD_TIME_OVER);
+	} else if (request->steps > 0 && at >= runner->next_look) {
+		count_steps(runner, at);
 	}
 }
 
 /* Until the next signal, or the next moment at which something is to be looked at. */
-static struct timespec pause_of(const struct runner *r) {
-	double wait = r->request->steps > 0 || r->asked > 0 ? LOOK_S : 1, left = r->begin + r->request->time_limit - now();
-	double due = r->next_look - now();
-	if (r->request->steps > 0 && r->asked == 0 && due < wait) wait = due > 0.001 ? due : 0.001;
-	if (r->request->time_limit > 0 && r->asked == 0 && left < wait) wait = left > 0.001 ? left : 0.001;
+static struct timespec pause_of(const struct runner *runner) {
+	double wait = runner->request->steps > 0 || runner->asked > 0 ? LOOK_S : 1, left = runner->begin + runner->request->time_limit - now();
+	double due = runner->next_look - now();
+	if (runner->request->steps > 0 && runner->asked == 0 && due < wait) wait = due > 0.001 ? due : 0.001;
+	if (runner->request->time_limit > 0 && runner->asked == 0 && left < wait) wait = left > 0.001 ? left : 0.001;
 	return (struct timespec){(time_t)wait, (long)((wait - (double)(time_t)wait) * 1e9)};
 }
 
-static void wait_for_end(struct runner *r) {
-	while (!ended(r)) {
-		struct timespec pause = pause_of(r);
-		int signal = sigtimedwait(&r->watched, NULL, &pause);
-		if (signal > 0 && signal != SIGCHLD) kill(-r->child, signal);
-		look(r);
+static void wait_for_end(struct runner *runner) {
+	while (!ended(runner)) {
+		struct timespec pause = pause_of(runner);
+		int signal = sigtimedwait(&runner->watched, NULL, &pause);
+		if (signal > 0 && signal != SIGCHLD) kill(-runner->child, signal);
+		look(runner);
 	}
 	/* what a command that was stopped left running */
-	if (r->out->end != LK_RECORD_ENDED) kill(-r->child, SIGKILL);
+	if (runner->out->end != LK_RECORD_ENDED) kill(-runner->child, SIGKILL);
 }
 
-static lk_status run(struct runner *r, const lk_probe_settings *settings, char **words, lk_error *err) {
+static lk_status run(struct runner *runner, const lk_probe_settings *settings, char **words, lk_error *err) {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, SIGTTOU};
-	sigemptyset(&r->watched);
-	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaddset(&r->watched, signals[i]);
-	sigprocmask(SIG_BLOCK, &r->watched, &r->before);
-	sigdelset(&r->watched, SIGTTOU);
-	r->begin = now();
-	r->next_look = r->begin + LOOK_S;
-	lk_status status = begin(r, settings, words, err);
+	sigemptyset(&runner->watched);
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaddset(&runner->watched, signals[i]);
+	sigprocmask(SIG_BLOCK, &runner->watched, &runner->before);
+	sigdelset(&runner->watched, SIGTTOU);
+	runner->begin = now();
+	runner->next_look = runner->begin + LOOK_S;
+	lk_status status = begin(runner, settings, words, err);
 	if (status == LK_OK) {
-		wait_for_end(r);
-		take_back_terminal(r);
+		wait_for_end(runner);
+		take_back_terminal(runner);
 	}
-	r->out->wall_s = now() - r->begin;
-	sigprocmask(SIG_SETMASK, &r->before, NULL);
+	runner->out->wall_s = now() - runner->begin;
+	sigprocmask(SIG_SETMASK, &runner->before, NULL);
 	return status;
 }
 

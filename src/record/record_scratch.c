@@ -14,8 +14,8 @@
 /* TMPDIR lies in it, and programs put sockets there, whose paths may have 107 bytes. */
 enum { LONGEST_SCRATCH = 60, STATE_BYTES = 4096, MOST_LISTED = 10000, DEEPEST = 256, LONGEST_LINE = 4096 };
 
-bool lk_record_is_guarded(const lk_record_request *r) {
-	return r->guarded || r->scratch || r->delay_us > 0 || r->mode != LK_RECORD_MODE_RECORD;
+bool lk_record_is_guarded(const lk_record_request *request) {
+	return request->guarded || request->scratch || request->delay_us > 0 || request->mode != LK_RECORD_MODE_RECORD;
 }
 
 /* ---- making it ---- */
@@ -28,25 +28,25 @@ static lk_status cannot(const char *path, lk_error *err) {
 static bool is_empty(const char *path) {
 	DIR *dir = opendir(path);
 	bool empty = dir != NULL;
-	for (struct dirent *e; empty && (e = readdir(dir));)
-		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+	for (struct dirent *dirent; empty && (dirent = readdir(dir));)
+		empty = strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0;
 	if (dir) closedir(dir);
 	return empty;
 }
 
-static lk_status choose(const lk_record_request *r, const char *folder, lk_record_scratch *s, lk_error *err) {
-	s->private = !r->scratch;
-	if (r->scratch) {
-		if (mkdir(r->scratch, 0700) != 0 && errno != EEXIST) return cannot(r->scratch, err);
-		if (!realpath(r->scratch, s->path)) return cannot(r->scratch, err);
-		if (is_empty(s->path)) return LK_OK;
-		lk_fail(err, LK_ERR_INPUT, r->scratch, "is no empty folder");
+static lk_status choose(const lk_record_request *request, const char *folder, lk_record_scratch *scratch, lk_error *err) {
+	scratch->private = !request->scratch;
+	if (request->scratch) {
+		if (mkdir(request->scratch, 0700) != 0 && errno != EEXIST) return cannot(request->scratch, err);
+		if (!realpath(request->scratch, scratch->path)) return cannot(request->scratch, err);
+		if (is_empty(scratch->path)) return LK_OK;
+		lk_fail(err, LK_ERR_INPUT, request->scratch, "is no empty folder");
 		return lk_hint(err, "--scratch names one that gets all that the command writes");
 	}
-	if (snprintf(s->path, sizeof s->path, "%s/scratch", folder) <= LONGEST_SCRATCH)
-		return mkdir(s->path, 0700) == 0 ? LK_OK : cannot(s->path, err);
-	strcpy(s->path, "/tmp/lockstep-XXXXXX");
-	return mkdtemp(s->path) ? LK_OK : cannot(s->path, err);
+	if (snprintf(scratch->path, sizeof scratch->path, "%s/scratch", folder) <= LONGEST_SCRATCH)
+		return mkdir(scratch->path, 0700) == 0 ? LK_OK : cannot(scratch->path, err);
+	strcpy(scratch->path, "/tmp/lockstep-XXXXXX");
+	return mkdtemp(scratch->path) ? LK_OK : cannot(scratch->path, err);
 }
 
 static lk_status make_state(const char *path, lk_error *err) {
@@ -57,17 +57,17 @@ static lk_status make_state(const char *path, lk_error *err) {
 	return status;
 }
 
-lk_status lk_record_scratch_open(const lk_record_request *r, const char *folder, lk_record_scratch *s, lk_error *err) {
+lk_status lk_record_scratch_open(const lk_record_request *request, const char *folder, lk_record_scratch *scratch, lk_error *err) {
 	static const char *const parts[] = {"over", "gone", "list", "tmp"};
 	char path[PATH_MAX + 16];
-	*s = (lk_record_scratch){.path = ""};
-	if (!lk_record_is_guarded(r)) return LK_OK;
-	LK_TRY(choose(r, folder, s, err));
+	*scratch = (lk_record_scratch){.path = ""};
+	if (!lk_record_is_guarded(request)) return LK_OK;
+	LK_TRY(choose(request, folder, scratch, err));
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-		snprintf(path, sizeof path, "%s/%s", s->path, parts[i]);
+		snprintf(path, sizeof path, "%s/%s", scratch->path, parts[i]);
 		if (mkdir(path, 0700) != 0) return cannot(path, err);
 	}
-	snprintf(path, sizeof path, "%s/state", s->path);
+	snprintf(path, sizeof path, "%s/state", scratch->path);
 	return make_state(path, err);
 }
 
@@ -81,10 +81,10 @@ static lk_status visit_tree(const char *path, int depth, visitor visit, void *co
 	if (lstat(path, &info) != 0 || depth > DEEPEST) return LK_OK;
 	DIR *dir = S_ISDIR(info.st_mode) ? opendir(path) : NULL;
 	lk_status status = LK_OK;
-	for (struct dirent *e; dir && status == LK_OK && (e = readdir(dir));) {
+	for (struct dirent *dirent; dir && status == LK_OK && (dirent = readdir(dir));) {
 		char below[PATH_MAX];
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-		if (snprintf(below, sizeof below, "%s/%s", path, e->d_name) < (int)sizeof below)
+		if (strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0) continue;
+		if (snprintf(below, sizeof below, "%s/%s", path, dirent->d_name) < (int)sizeof below)
 			status = visit_tree(below, depth + 1, visit, context, err);
 	}
 	if (dir) closedir(dir);
@@ -98,14 +98,14 @@ static lk_status remove_one(void *context, const char *path, const struct stat *
 	return LK_OK;
 }
 
-void lk_record_scratch_remove(lk_record_scratch *s) {
+void lk_record_scratch_remove(lk_record_scratch *scratch) {
 	lk_error ignored;
-	if (s->private && *s->path) visit_tree(s->path, 0, remove_one, NULL, &ignored);
+	if (scratch->private && *scratch->path) visit_tree(scratch->path, 0, remove_one, NULL, &ignored);
 }
 
-void lk_record_scratch_free(lk_record_scratch *s) {
-	lk_vec_free(&s->changes);
-	lk_vec_free(&s->unguarded);
+void lk_record_scratch_free(lk_record_scratch *scratch) {
+	lk_vec_free(&scratch->changes);
+	lk_vec_free(&scratch->unguarded);
 }
 
 /* ---- what was changed ---- */
@@ -116,50 +116,50 @@ struct summing {
 	lk_arena *arena;
 };
 
-static lk_status add_change(const struct summing *s, const char *path, bool deleted, double bytes, lk_error *err) {
-	if (s->scratch->changes.count >= MOST_LISTED) return LK_OK;
-	if (!lk_push(&s->scratch->changes)) return lk_oom(err);
-	lk_record_change *c = lk_last(&s->scratch->changes);
-	*c = (lk_record_change){.path = lk_arena_strdup(s->arena, path), .deleted = deleted, .bytes = bytes};
-	return c->path ? LK_OK : lk_oom(err);
+static lk_status add_change(const struct summing *summing, const char *path, bool deleted, double bytes, lk_error *err) {
+	if (summing->scratch->changes.count >= MOST_LISTED) return LK_OK;
+	if (!lk_push(&summing->scratch->changes)) return lk_oom(err);
+	lk_record_change *change = lk_last(&summing->scratch->changes);
+	*change = (lk_record_change){.path = lk_arena_strdup(summing->arena, path), .deleted = deleted, .bytes = bytes};
+	return change->path ? LK_OK : lk_oom(err);
 }
 
 static lk_status add_written(void *context, const char *path, const struct stat *info, lk_error *err) {
-	const struct summing *s = context;
+	const struct summing *summing = context;
 	if (S_ISDIR(info->st_mode)) return LK_OK;
-	return add_change(s, path + s->skipped, false, (double)info->st_size, err);
+	return add_change(summing, path + summing->skipped, false, (double)info->st_size, err);
 }
 
 /* A mark lies in a folder of the deleted file's name; one that was written again is listed as written. */
 static lk_status add_deleted(void *context, const char *path, const struct stat *info, lk_error *err) {
-	const struct summing *s = context;
+	const struct summing *summing = context;
 	char name[PATH_MAX], over[2 * PATH_MAX + 16];
 	struct stat unused;
 	size_t length = strlen(path);
-	if (S_ISDIR(info->st_mode) || length < s->skipped + 3 || path[length - 1] != '\001') return LK_OK;
-	lk_copy(name, sizeof name, path + s->skipped);
-	name[length - s->skipped - 2] = '\0';
-	snprintf(over, sizeof over, "%s/over%s", s->scratch->path, name);
-	return lstat(over, &unused) == 0 ? LK_OK : add_change(s, name, true, 0, err);
+	if (S_ISDIR(info->st_mode) || length < summing->skipped + 3 || path[length - 1] != '\001') return LK_OK;
+	lk_copy(name, sizeof name, path + summing->skipped);
+	name[length - summing->skipped - 2] = '\0';
+	snprintf(over, sizeof over, "%s/over%s", summing->scratch->path, name);
+	return lstat(over, &unused) == 0 ? LK_OK : add_change(summing, name, true, 0, err);
 }
 
-static bool is_known(const lk_record_scratch *s, const char *line) {
-	for (size_t i = 0; i < s->unguarded.count; i++)
-		if (strcmp(s->unguarded.at[i], line) == 0) return true;
+static bool is_known(const lk_record_scratch *scratch, const char *line) {
+	for (size_t i = 0; i < scratch->unguarded.count; i++)
+		if (strcmp(scratch->unguarded.at[i], line) == 0) return true;
 	return false;
 }
 
-static lk_status read_unguarded(lk_record_scratch *s, lk_arena *arena, lk_error *err) {
+static lk_status read_unguarded(lk_record_scratch *scratch, lk_arena *arena, lk_error *err) {
 	char path[PATH_MAX + 16], line[LONGEST_LINE], shown[LONGEST_LINE];
-	snprintf(path, sizeof path, "%s/unguarded", s->path);
+	snprintf(path, sizeof path, "%s/unguarded", scratch->path);
 	FILE *file = fopen(path, "re");
 	lk_status status = LK_OK;
-	while (file && status == LK_OK && s->unguarded.count < MOST_LISTED && fgets(line, sizeof line, file)) {
+	while (file && status == LK_OK && scratch->unguarded.count < MOST_LISTED && fgets(line, sizeof line, file)) {
 		line[strcspn(line, "\n")] = '\0';
 		lk_escape(line, shown, sizeof shown);
-		if (!*line || is_known(s, shown)) continue;
-		if (!lk_push(&s->unguarded)) status = lk_oom(err);
-		else if (!(*lk_last(&s->unguarded) = lk_arena_strdup(arena, shown))) status = lk_oom(err);
+		if (!*line || is_known(scratch, shown)) continue;
+		if (!lk_push(&scratch->unguarded)) status = lk_oom(err);
+		else if (!(*lk_last(&scratch->unguarded) = lk_arena_strdup(arena, shown))) status = lk_oom(err);
 	}
 	if (file) fclose(file);
 	return status;
@@ -169,14 +169,14 @@ static int by_path(const void *a, const void *b) {
 	return strcmp(((const lk_record_change *)a)->path, ((const lk_record_change *)b)->path);
 }
 
-lk_status lk_record_scratch_sum(lk_record_scratch *s, lk_arena *arena, lk_error *err) {
+lk_status lk_record_scratch_sum(lk_record_scratch *scratch, lk_arena *arena, lk_error *err) {
 	char path[PATH_MAX + 16];
-	if (!*s->path) return LK_OK;
-	struct summing sums = {.scratch = s, .skipped = strlen(s->path) + strlen("/over"), .arena = arena};
-	snprintf(path, sizeof path, "%s/over", s->path);
+	if (!*scratch->path) return LK_OK;
+	struct summing sums = {.scratch = scratch, .skipped = strlen(scratch->path) + strlen("/over"), .arena = arena};
+	snprintf(path, sizeof path, "%s/over", scratch->path);
 	LK_TRY(visit_tree(path, 0, add_written, &sums, err));
-	snprintf(path, sizeof path, "%s/gone", s->path); /* as long a name */
+	snprintf(path, sizeof path, "%s/gone", scratch->path); /* as long a name */
 	LK_TRY(visit_tree(path, 0, add_deleted, &sums, err));
-	if (s->changes.count) qsort(s->changes.at, s->changes.count, sizeof *s->changes.at, by_path);
-	return read_unguarded(s, arena, err);
+	if (scratch->changes.count) qsort(scratch->changes.at, scratch->changes.count, sizeof *scratch->changes.at, by_path);
+	return read_unguarded(scratch, arena, err);
 }

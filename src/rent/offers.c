@@ -36,10 +36,10 @@ static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena 
 	return *out ? LK_OK : lk_oom(err);
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_offer *o, lk_error *err) {
-	const char **const texts[] = {&o->provider, &o->instance, &o->region, &o->gpu, &o->date, &o->source, &o->links};
+static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_offer *offer, lk_error *err) {
+	const char **const texts[] = {&offer->provider, &offer->instance, &offer->region, &offer->gpu, &offer->date, &offer->source, &offer->links};
 	static const int text_columns[] = {PROVIDER, INSTANCE, REGION, GPU, DATE, SOURCE, LINKS};
-	double *const numbers[] = {&o->on_demand, &o->vcpus, &o->memory_gib, &o->nvme_gb, &o->network_gbps, &o->spot};
+	double *const numbers[] = {&offer->on_demand, &offer->vcpus, &offer->memory_gib, &offer->nvme_gb, &offer->network_gbps, &offer->spot};
 	static const int number_columns[] = {ON_DEMAND, VCPUS, MEMORY, NVME, NETWORK, SPOT};
 	long long gpus;
 	char where[256];
@@ -47,8 +47,8 @@ static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_
 	for (int i = 0; i < 6; i++) LK_TRY(number(csv, at, number_columns[i], numbers[i], err));
 	snprintf(where, sizeof where, "%.200s: column gpus", lk_csv_where(csv));
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[GPUS]), 1, 1024, &gpus, where, err));
-	o->gpus = (int)gpus;
-	o->device = lk_device_find(o->gpu);
+	offer->gpus = (int)gpus;
+	offer->device = lk_device_find(offer->gpu);
 	return LK_OK;
 }
 
@@ -58,8 +58,8 @@ struct reading {
 };
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct reading *r = context;
-	return lk_push(r->out) ? read_row(csv, at, r->arena, lk_last(r->out), err) : lk_oom(err);
+	struct reading *reading = context;
+	return lk_push(reading->out) ? read_row(csv, at, reading->arena, lk_last(reading->out), err) : lk_oom(err);
 }
 
 lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
@@ -80,14 +80,14 @@ lk_status lk_offers_builtin(lk_arena *arena, lk_offers *out, lk_offer_faults *fa
 
 static const double HIGHEST_PER_GPU = 60, REGIONS_APART = 3;
 
-static const char *broken(const lk_offer *o, double cheapest, lk_arena *arena) {
-	if (o->spot > o->on_demand)
-		return lk_arena_printf(arena, "spot costs $%.2f, on demand $%.2f: on demand is never the cheaper one", o->spot, o->on_demand);
-	if (o->on_demand <= 0 || o->spot <= 0) return lk_arena_strdup(arena, "costs nothing");
-	if (o->on_demand > HIGHEST_PER_GPU * o->gpus)
-		return lk_arena_printf(arena, "$%.2f for %d GPUs is more than $%.0f each: a placeholder", o->on_demand, o->gpus, HIGHEST_PER_GPU);
-	if (o->on_demand >= REGIONS_APART * cheapest)
-		return lk_arena_printf(arena, "$%.2f here, $%.2f in another region", o->on_demand, cheapest);
+static const char *broken(const lk_offer *offer, double cheapest, lk_arena *arena) {
+	if (offer->spot > offer->on_demand)
+		return lk_arena_printf(arena, "spot costs $%.2f, on demand $%.2f: on demand is never the cheaper one", offer->spot, offer->on_demand);
+	if (offer->on_demand <= 0 || offer->spot <= 0) return lk_arena_strdup(arena, "costs nothing");
+	if (offer->on_demand > HIGHEST_PER_GPU * offer->gpus)
+		return lk_arena_printf(arena, "$%.2f for %d GPUs is more than $%.0f each: a placeholder", offer->on_demand, offer->gpus, HIGHEST_PER_GPU);
+	if (offer->on_demand >= REGIONS_APART * cheapest)
+		return lk_arena_printf(arena, "$%.2f here, $%.2f in another region", offer->on_demand, cheapest);
 	return "";
 }
 
@@ -124,15 +124,15 @@ static lk_status cheapest_of(const lk_offers *offers, double *out, lk_error *err
 static lk_status keep_sound(lk_arena *arena, lk_offers *offers, const double *cheapest, lk_offer_faults *faults, lk_error *err) {
 	size_t kept = 0;
 	for (size_t i = 0; i < offers->count; i++) {
-		const lk_offer *o = &offers->at[i];
-		const char *why = broken(o, cheapest[i], arena);
+		const lk_offer *offer = &offers->at[i];
+		const char *why = broken(offer, cheapest[i], arena);
 		if (!why) return lk_oom(err);
 		if (!*why) {
-			offers->at[kept++] = *o;
+			offers->at[kept++] = *offer;
 			continue;
 		}
 		if (!lk_push(faults)) return lk_oom(err);
-		lk_last(faults)->where = lk_arena_printf(arena, "%s %s%s%s", o->provider, o->instance, *o->region ? ", " : "", o->region);
+		lk_last(faults)->where = lk_arena_printf(arena, "%s %s%s%s", offer->provider, offer->instance, *offer->region ? ", " : "", offer->region);
 		lk_last(faults)->why = why;
 		if (!lk_last(faults)->where) return lk_oom(err);
 	}
@@ -149,13 +149,13 @@ lk_status lk_offers_check(lk_arena *arena, lk_offers *offers, lk_offer_faults *f
 
 /* ---- as a cluster ---- */
 
-const char *lk_offer_cluster(const lk_offer *o, int machines, lk_arena *arena) {
-	const char *links = o->gpus > 1 && *o->links ? o->links : "";
-	const char *name = o->device ? o->device->name : o->gpu;
-	if (machines == 1 || isnan(o->network_gbps))
-		return lk_arena_printf(arena, "%d node * %d %s%s%s", machines, o->gpus, name, *links ? " " : "", links);
+const char *lk_offer_cluster(const lk_offer *offer, int machines, lk_arena *arena) {
+	const char *links = offer->gpus > 1 && *offer->links ? offer->links : "";
+	const char *name = offer->device ? offer->device->name : offer->gpu;
+	if (machines == 1 || isnan(offer->network_gbps))
+		return lk_arena_printf(arena, "%d node * %d %s%s%s", machines, offer->gpus, name, *links ? " " : "", links);
 	/* A machine's network is one pipe to the job, but NICs of 400 Gbit/s where it is wider: one for each GPU then. */
-	int nics = o->network_gbps > 400 ? o->gpus : 1;
-	return lk_arena_printf(arena, "%d node * %d %s%s%s, nic %d*%gg", machines, o->gpus, name, *links ? " " : "", links, nics,
-	                       o->network_gbps / nics);
+	int nics = offer->network_gbps > 400 ? offer->gpus : 1;
+	return lk_arena_printf(arena, "%d node * %d %s%s%s, nic %d*%gg", machines, offer->gpus, name, *links ? " " : "", links, nics,
+	                       offer->network_gbps / nics);
 }

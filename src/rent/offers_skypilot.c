@@ -64,23 +64,23 @@ static lk_status number(const lk_csv *csv, const int *at, int column, double *ou
 
 static lk_status read_row(const lk_csv *csv, const int *at, const char *provider, const char *date, lk_arena *arena, struct row *out,
                           lk_error *err) {
-	lk_offer *o = &out->offer;
+	lk_offer *offer = &out->offer;
 	double gpus;
 	LK_TRY(number(csv, at, COUNT, &gpus, err));
-	LK_TRY(number(csv, at, PRICE, &o->on_demand, err));
-	LK_TRY(number(csv, at, SPOT, &o->spot, err));
-	LK_TRY(number(csv, at, VCPUS, &o->vcpus, err));
-	LK_TRY(number(csv, at, MEMORY, &o->memory_gib, err));
-	o->provider = provider, o->date = date, o->links = "", o->source = "SkyPilot's catalogue";
-	o->nvme_gb = o->network_gbps = NAN;
-	o->instance = lk_arena_strdup(arena, lk_csv_field(csv, at[TYPE]));
-	o->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
-	o->region = lk_arena_strdup(arena, lk_csv_field(csv, at[REGION]));
+	LK_TRY(number(csv, at, PRICE, &offer->on_demand, err));
+	LK_TRY(number(csv, at, SPOT, &offer->spot, err));
+	LK_TRY(number(csv, at, VCPUS, &offer->vcpus, err));
+	LK_TRY(number(csv, at, MEMORY, &offer->memory_gib, err));
+	offer->provider = provider, offer->date = date, offer->links = "", offer->source = "SkyPilot's catalogue";
+	offer->nvme_gb = offer->network_gbps = NAN;
+	offer->instance = lk_arena_strdup(arena, lk_csv_field(csv, at[TYPE]));
+	offer->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
+	offer->region = lk_arena_strdup(arena, lk_csv_field(csv, at[REGION]));
 	out->where = lk_arena_strdup(arena, lk_csv_where(csv));
-	if (!o->instance || !o->gpu || !o->region || !out->where) return lk_oom(err);
+	if (!offer->instance || !offer->gpu || !offer->region || !out->where) return lk_oom(err);
 	/* Parts of a GPU (0.5 of an A10) are no machine of ours; they are left out with the hosts. */
-	o->gpus = gpus >= 1 && gpus <= 1024 && gpus == floor(gpus) ? (int)gpus : 0;
-	o->device = device_of(o->gpu);
+	offer->gpus = gpus >= 1 && gpus <= 1024 && gpus == floor(gpus) ? (int)gpus : 0;
+	offer->device = device_of(offer->gpu);
 	return LK_OK;
 }
 
@@ -91,8 +91,8 @@ struct reading {
 };
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct reading *r = context;
-	return lk_push(r->out) ? read_row(csv, at, r->provider, r->date, r->arena, lk_last(r->out), err) : lk_oom(err);
+	struct reading *reading = context;
+	return lk_push(reading->out) ? read_row(csv, at, reading->provider, reading->date, reading->arena, lk_last(reading->out), err) : lk_oom(err);
 }
 
 /* ---- zones and hosts ---- */
@@ -133,27 +133,27 @@ static lk_status report(lk_offer_faults *faults, const char *where, const char *
 	return LK_OK;
 }
 
-static lk_status add_host(const rows *all, const struct row *r, lk_offer *o, bool *sound, lk_offer_faults *faults,
+static lk_status add_host(const rows *all, const struct row *row, lk_offer *offer, bool *sound, lk_offer_faults *faults,
                           lk_error *err) {
-	const char *name = host_of(o->gpu, o->gpus);
-	const lk_offer *host = name ? find_host(all, name, o->region) : NULL;
+	const char *name = host_of(offer->gpu, offer->gpus);
+	const lk_offer *host = name ? find_host(all, name, offer->region) : NULL;
 	*sound = false;
-	if (!name) return report(faults, r->where, "names GPUs without an instance that takes them", err);
-	if (!host || !(host->on_demand > 0)) return report(faults, r->where, "the price of the host is not stated, or nothing", err);
-	o->instance = name;
-	o->on_demand += host->on_demand, o->spot += host->spot;
-	o->vcpus = host->vcpus, o->memory_gib = host->memory_gib;
+	if (!name) return report(faults, row->where, "names GPUs without an instance that takes them", err);
+	if (!host || !(host->on_demand > 0)) return report(faults, row->where, "the price of the host is not stated, or nothing", err);
+	offer->instance = name;
+	offer->on_demand += host->on_demand, offer->spot += host->spot;
+	offer->vcpus = host->vcpus, offer->memory_gib = host->memory_gib;
 	*sound = true;
 	return LK_OK;
 }
 
 /* What price lists do not say, from the project's own. */
-static void take_wiring(const lk_offers *known, lk_offer *o) {
+static void take_wiring(const lk_offers *known, lk_offer *offer) {
 	for (size_t i = 0; i < known->count; i++) {
 		const lk_offer *k = &known->at[i];
-		if (strcmp(k->provider, o->provider) != 0 || strcmp(k->instance, o->instance) != 0 || k->gpus != o->gpus) continue;
-		if (k->device && o->device && k->device != o->device) o->device = k->device, o->gpu = k->gpu;
-		o->links = k->links, o->network_gbps = k->network_gbps, o->nvme_gb = k->nvme_gb;
+		if (strcmp(k->provider, offer->provider) != 0 || strcmp(k->instance, offer->instance) != 0 || k->gpus != offer->gpus) continue;
+		if (k->device && offer->device && k->device != offer->device) offer->device = k->device, offer->gpu = k->gpu;
+		offer->links = k->links, offer->network_gbps = k->network_gbps, offer->nvme_gb = k->nvme_gb;
 		return;
 	}
 }

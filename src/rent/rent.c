@@ -9,13 +9,13 @@ struct answer {
 	lk_arena arena;
 };
 
-static lk_status check(const lk_rent_request *r, lk_error *err) {
-	if (!r->job.model) return lk_fail(err, LK_ERR_INPUT, "--model", "is needed: what is trained");
-	if ((r->tokens > 0) == (r->samples > 0)) {
-		lk_fail(err, LK_ERR_INPUT, "rent", "%s", r->tokens > 0 ? "tokens and samples were both given" : "the length of the training is not given");
+static lk_status check(const lk_rent_request *request, lk_error *err) {
+	if (!request->job.model) return lk_fail(err, LK_ERR_INPUT, "--model", "is needed: what is trained");
+	if ((request->tokens > 0) == (request->samples > 0)) {
+		lk_fail(err, LK_ERR_INPUT, "rent", "%s", request->tokens > 0 ? "tokens and samples were both given" : "the length of the training is not given");
 		return lk_hint(err, "give --tokens, or --samples (and --epochs)");
 	}
-	if (r->spot && r->interruptions < 0) return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");
+	if (request->spot && request->interruptions < 0) return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");
 	return LK_OK;
 }
 
@@ -29,19 +29,19 @@ static lk_status add(notes *n, const char *text, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status note_prices(const lk_rent_request *r, const lk_offer_faults *faults, lk_arena *arena, notes *n, lk_error *err) {
+static lk_status note_prices(const lk_rent_request *request, const lk_offer_faults *faults, lk_arena *arena, notes *n, lk_error *err) {
 	LK_TRY(add(n, lk_arena_printf(arena, "prices are list prices in US dollars, of the day beside them; storage, traffic and taxes "
 	                              "are not in them"), err));
 	if (faults->count)
 		LK_TRY(add(n, lk_arena_printf(arena, "%zu offers were left out whose prices cannot be (lockstep machines -v): %s: %s",
 		                              faults->count, faults->at[0].where, faults->at[0].why), err));
-	if (!r->spot) return LK_OK;
+	if (!request->spot) return LK_OK;
 	return add(n, lk_arena_printf(arena, "spot machines are taken away %g times an hour each (--interruptions); a restart loses ten "
 	                              "minutes and half of a checkpoint interval; that enough of them are to be had is not said",
-	                              r->interruptions), err);
+	                              request->interruptions), err);
 }
 
-static lk_status note_method(const lk_rent_request *r, const lk_offers *offers, lk_arena *arena, notes *n, lk_error *err) {
+static lk_status note_method(const lk_rent_request *request, const lk_offers *offers, lk_arena *arena, notes *n, lk_error *err) {
 	size_t alone = 0, unknown = 0;
 	for (size_t i = 0; i < offers->count; i++) {
 		alone += offers->at[i].device && !(offers->at[i].network_gbps > 0);
@@ -52,18 +52,18 @@ static lk_status note_method(const lk_rent_request *r, const lk_offers *offers, 
 	if (unknown)
 		LK_TRY(add(n, lk_arena_printf(arena, "%zu machines have GPUs that are not in the catalogue, and are left out", unknown), err));
 	LK_TRY(add(n, lk_arena_printf(arena, "layouts are those that `lockstep plan` finds; %g minutes of setting up are paid for",
-	                              r->setup_min), err));
-	if (r->prepare_per_core > 0) return LK_OK;
-	if (r->stalls)
-		return add(n, lk_arena_printf(arena, "preparation goes with vCPUs and fetching with machines at the rates of %s", r->stalls), err);
+	                              request->setup_min), err));
+	if (request->prepare_per_core > 0) return LK_OK;
+	if (request->stalls)
+		return add(n, lk_arena_printf(arena, "preparation goes with vCPUs and fetching with machines at the rates of %s", request->stalls), err);
 	return add(n, lk_arena_printf(arena, "samples are taken to be ready in time (--prepare-per-core says how fast they are prepared)"), err);
 }
 
-static lk_status take_notes(const lk_rent_request *r, const lk_offers *offers, const lk_offer_faults *faults, lk_arena *arena,
+static lk_status take_notes(const lk_rent_request *request, const lk_offers *offers, const lk_offer_faults *faults, lk_arena *arena,
                             lk_rent *out, lk_error *err) {
 	notes n = {0};
-	lk_status status = note_prices(r, faults, arena, &n, err);
-	if (status == LK_OK) status = note_method(r, offers, arena, &n, err);
+	lk_status status = note_prices(request, faults, arena, &n, err);
+	if (status == LK_OK) status = note_method(request, offers, arena, &n, err);
 	const char **kept = LK_ARRAY(arena, const char *, n.count + 1);
 	if (status == LK_OK && !kept) status = lk_oom(err);
 	for (size_t i = 0; status == LK_OK && i < n.count; i++) kept[out->note_count++] = n.at[i];
@@ -74,45 +74,45 @@ static lk_status take_notes(const lk_rent_request *r, const lk_offers *offers, c
 
 /* ---- the whole ---- */
 
-static lk_status make(const lk_rent_request *r, lk_arena *arena, lk_offers *offers, lk_offer_faults *faults, lk_rent_rates *rates,
+static lk_status make(const lk_rent_request *request, lk_arena *arena, lk_offers *offers, lk_offer_faults *faults, lk_rent_rates *rates,
                       lk_rent *out, lk_error *err) {
-	LK_TRY(check(r, err));
-	LK_TRY(lk_rent_offers(&r->machines, arena, offers, faults, err));
-	LK_TRY(lk_rent_rates_of(r, offers, arena, rates, err));
-	LK_TRY(lk_rent_choose(r, offers, rates, arena, out, err));
+	LK_TRY(check(request, err));
+	LK_TRY(lk_rent_offers(&request->machines, arena, offers, faults, err));
+	LK_TRY(lk_rent_rates_of(request, offers, arena, rates, err));
+	LK_TRY(lk_rent_choose(request, offers, rates, arena, out, err));
 	for (size_t i = 0; i < rates->count && !out->model; i++)
 		if (rates->at[i].fits) out->model = rates->at[i].model;
-	out->deadline_h = r->deadline_h, out->budget = r->budget;
-	return take_notes(r, offers, faults, arena, out, err);
+	out->deadline_h = request->deadline_h, out->budget = request->budget;
+	return take_notes(request, offers, faults, arena, out, err);
 }
 
-static const char *reproduce(lk_arena *arena, const lk_rent_request *r) {
+static const char *reproduce(lk_arena *arena, const lk_rent_request *request) {
 	static const char *const but[] = {"output", "file", "html", "verbose", NULL};
 	lk_rent_request usual;
 	lk_rent_defaults(&usual);
-	return lk_command(arena, &(lk_question){.verb = &lk_rent_verb, .request = r, .usual = &usual, .but = but});
+	return lk_command(arena, &(lk_question){.verb = &lk_rent_verb, .request = request, .usual = &usual, .but = but});
 }
 
 lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *err) {
 	lk_offers offers = {0};
 	lk_offer_faults faults = {0};
 	lk_rent_rates rates = {0};
-	struct answer *a = calloc(1, sizeof *a);
+	struct answer *answer = calloc(1, sizeof *answer);
 	*out = NULL;
-	if (!a) return lk_oom(err);
-	a->public.memory_owner = a;
-	lk_status status = make(request, &a->arena, &offers, &faults, &rates, &a->public, err);
-	if (status == LK_OK) status = lk_inputs_find(&a->arena, &lk_rent_verb, request, NULL, 0, &a->public.inputs, err);
-	if (status == LK_OK && !(a->public.reproduce = reproduce(&a->arena, request))) status = lk_oom(err);
+	if (!answer) return lk_oom(err);
+	answer->public.memory_owner = answer;
+	lk_status status = make(request, &answer->arena, &offers, &faults, &rates, &answer->public, err);
+	if (status == LK_OK) status = lk_inputs_find(&answer->arena, &lk_rent_verb, request, NULL, 0, &answer->public.inputs, err);
+	if (status == LK_OK && !(answer->public.reproduce = reproduce(&answer->arena, request))) status = lk_oom(err);
 	lk_vec_free(&offers), lk_vec_free(&faults), lk_vec_free(&rates);
-	if (status == LK_OK) *out = &a->public;
-	else lk_rent_free(&a->public);
+	if (status == LK_OK) *out = &answer->public;
+	else lk_rent_free(&answer->public);
 	return status;
 }
 
 void lk_rent_free(lk_rent *rent) {
 	if (!rent) return;
-	struct answer *a = rent->memory_owner;
-	lk_arena_free(&a->arena);
-	free(a);
+	struct answer *answer = rent->memory_owner;
+	lk_arena_free(&answer->arena);
+	free(answer);
 }

@@ -20,48 +20,48 @@ typedef LK_VEC(struct ware) wares;
 
 /* ---- a choice ---- */
 
-static double hours_of(const lk_rent_request *r, double steps, double step_s, double goodput) {
-	return steps * step_s / 3600 / goodput + r->setup_min / 60;
+static double hours_of(const lk_rent_request *request, double steps, double step_s, double goodput) {
+	return steps * step_s / 3600 / goodput + request->setup_min / 60;
 }
 
 /* Preparation and fetching run beside the step: the slowest counts; a loader that does not is added. */
-static double with_data(const lk_rent_loader *l, const lk_offer *o, const lk_rent_rate *rate, double step_s, const char **slowest) {
-	double prepare = rate->batch / (l->prepare_per_core * o->vcpus * rate->machines);
-	double fetch = rate->batch / (l->fetch_per_machine * rate->machines), data = fmax(prepare, fetch);
+static double with_data(const lk_rent_loader *loader, const lk_offer *offer, const lk_rent_rate *rate, double step_s, const char **slowest) {
+	double prepare = rate->batch / (loader->prepare_per_core * offer->vcpus * rate->machines);
+	double fetch = rate->batch / (loader->fetch_per_machine * rate->machines), data = fmax(prepare, fetch);
 	if (isnan(data)) return step_s; /* fmax leaves out one that is not known */
 	*slowest = data == fetch ? "fetch" : "preparation";
-	return l->pipelined ? fmax(step_s, data) : step_s + data;
+	return loader->pipelined ? fmax(step_s, data) : step_s + data;
 }
 
 /* What costs less than one part in a hundred is no stall. */
-static void set_stall(const lk_rent_rate *rate, const char *slowest, lk_rent_choice *c) {
-	double waiting = c->step_s - rate->step_s;
+static void set_stall(const lk_rent_rate *rate, const char *slowest, lk_rent_choice *choice) {
+	double waiting = choice->step_s - rate->step_s;
 	bool waits = waiting > rate->stall_s;
-	c->stall_share = (waits ? waiting : rate->stall_s) / c->step_s;
-	c->stall = c->stall_share < 0.01 ? "none" : waits ? slowest : rate->stall;
+	choice->stall_share = (waits ? waiting : rate->stall_s) / choice->step_s;
+	choice->stall = choice->stall_share < 0.01 ? "none" : waits ? slowest : rate->stall;
 }
 
-static bool make_choice(const lk_rent_request *r, const lk_rent_loader *l, const lk_offer *o, const lk_rent_rate *rate, double samples,
-                        lk_rent_choice *c) {
+static bool make_choice(const lk_rent_request *request, const lk_rent_loader *loader, const lk_offer *offer, const lk_rent_rate *rate, double samples,
+                        lk_rent_choice *choice) {
 	const char *slowest = "preparation";
-	double price = r->spot ? o->spot : o->on_demand, steps = samples / rate->batch;
-	double goodput = r->spot && r->interruptions > 0
-	                     ? lk_goodput(1 / (r->interruptions * rate->machines), r->job.checkpoint_minutes) : 1;
+	double price = request->spot ? offer->spot : offer->on_demand, steps = samples / rate->batch;
+	double goodput = request->spot && request->interruptions > 0
+	                     ? lk_goodput(1 / (request->interruptions * rate->machines), request->job.checkpoint_minutes) : 1;
 	if (!rate->fits || isnan(price) || goodput <= 0) return false;
-	*c = (lk_rent_choice){
-		.provider = o->provider, .instance = o->instance, .region = o->region, .gpu = o->device->name, .gpus_each = o->gpus,
+	*choice = (lk_rent_choice){
+		.provider = offer->provider, .instance = offer->instance, .region = offer->region, .gpu = offer->device->name, .gpus_each = offer->gpus,
 		.machines = rate->machines, .gpus = rate->gpus, .batch = rate->batch, .layout = rate->layout, .reproduce = rate->reproduce,
-		.step_s = with_data(l, o, rate, rate->step_s, &slowest), .step_low_s = with_data(l, o, rate, rate->low_s, &slowest),
-		.step_high_s = with_data(l, o, rate, rate->high_s, &slowest), .price = price, .date = o->date, .source = o->source,
+		.step_s = with_data(loader, offer, rate, rate->step_s, &slowest), .step_low_s = with_data(loader, offer, rate, rate->low_s, &slowest),
+		.step_high_s = with_data(loader, offer, rate, rate->high_s, &slowest), .price = price, .date = offer->date, .source = offer->source,
 		.goodput = goodput};
-	c->hours = hours_of(r, steps, c->step_s, goodput);
-	c->hours_low = hours_of(r, steps, c->step_low_s, goodput);
-	c->hours_high = hours_of(r, steps, c->step_high_s, goodput);
+	choice->hours = hours_of(request, steps, choice->step_s, goodput);
+	choice->hours_low = hours_of(request, steps, choice->step_low_s, goodput);
+	choice->hours_high = hours_of(request, steps, choice->step_high_s, goodput);
 	double rate_usd = price * rate->machines;
-	c->cost = c->hours * rate_usd, c->cost_low = c->hours_low * rate_usd, c->cost_high = c->hours_high * rate_usd;
-	c->in_time = r->deadline_h <= 0 || c->hours <= r->deadline_h;
-	c->in_budget = r->budget <= 0 || c->cost <= r->budget;
-	set_stall(rate, slowest, c);
+	choice->cost = choice->hours * rate_usd, choice->cost_low = choice->hours_low * rate_usd, choice->cost_high = choice->hours_high * rate_usd;
+	choice->in_time = request->deadline_h <= 0 || choice->hours <= request->deadline_h;
+	choice->in_budget = request->budget <= 0 || choice->cost <= request->budget;
+	set_stall(rate, slowest, choice);
 	return true;
 }
 
@@ -73,20 +73,20 @@ static const lk_rent_rate *find_rate(const lk_rent_rates *rates, const char *clu
 
 /* ---- all choices ---- */
 
-static lk_status add_choices(const lk_rent_request *r, const lk_rent_loader *l, const lk_offer *o, const lk_rent_rates *rates,
+static lk_status add_choices(const lk_rent_request *request, const lk_rent_loader *loader, const lk_offer *offer, const lk_rent_rates *rates,
                              lk_arena *arena, wares *all, double *samples, lk_error *err) {
-	for (int machines = 1; machines * o->gpus <= r->most_gpus; machines *= 2) {
-		const char *cluster = lk_offer_cluster(o, machines, arena);
+	for (int machines = 1; machines * offer->gpus <= request->most_gpus; machines *= 2) {
+		const char *cluster = lk_offer_cluster(offer, machines, arena);
 		const lk_rent_rate *rate;
 		if (!cluster) return lk_oom(err);
 		for (size_t from = 0; (rate = find_rate(rates, cluster, &from));) {
 			lk_rent_choice c;
-			if (rate->fits && r->tokens > 0) *samples = r->tokens / rate->seq;
-			if (!make_choice(r, l, o, rate, *samples, &c)) continue;
+			if (rate->fits && request->tokens > 0) *samples = request->tokens / rate->seq;
+			if (!make_choice(request, loader, offer, rate, *samples, &c)) continue;
 			if (!lk_push(all)) return lk_oom(err);
-			*lk_last(all) = (struct ware){.choice = c, .offer = o};
+			*lk_last(all) = (struct ware){.choice = c, .offer = offer};
 		}
-		if (isnan(o->network_gbps)) break;
+		if (isnan(offer->network_gbps)) break;
 	}
 	return LK_OK;
 }
@@ -101,19 +101,19 @@ static int by_cost(const void *a, const void *b) {
 static void mark_front(wares *all) {
 	double fastest = INFINITY;
 	for (size_t i = 0; i < all->count; i++) {
-		lk_rent_choice *c = &all->at[i].choice;
-		c->pareto = c->hours < fastest;
-		fastest = fmin(fastest, c->hours);
+		lk_rent_choice *choice = &all->at[i].choice;
+		choice->pareto = choice->hours < fastest;
+		fastest = fmin(fastest, choice->hours);
 	}
 }
 
 /* The first of its machine, by cost, among those that keep to what was asked (or among all where none does). */
 static bool is_best_of_machine(const wares *all, size_t at) {
-	const lk_rent_choice *c = &all->at[at].choice;
-	bool keeps = c->in_time && c->in_budget;
+	const lk_rent_choice *choice = &all->at[at].choice;
+	bool keeps = choice->in_time && choice->in_budget;
 	for (size_t i = 0; i < all->count; i++) {
-		const lk_rent_choice *o = &all->at[i].choice;
-		bool other = o->in_time && o->in_budget;
+		const lk_rent_choice *rent_choice = &all->at[i].choice;
+		bool other = rent_choice->in_time && rent_choice->in_budget;
 		if (all->at[i].offer != all->at[at].offer) continue;
 		if (other == keeps ? i < at : other) return false;
 	}
@@ -130,8 +130,8 @@ struct decision {
 	int ties[MOST_TIES], tie_count;
 };
 
-static bool keeps(const lk_rent_choice *c) {
-	return c->in_time && c->in_budget;
+static bool keeps(const lk_rent_choice *choice) {
+	return choice->in_time && choice->in_budget;
 }
 
 static bool same_machine(const struct ware *a, const struct ware *b) {
@@ -140,23 +140,23 @@ static bool same_machine(const struct ware *a, const struct ware *b) {
 
 /* Others that may cost less than the cheapest may cost: its range against theirs. On the same device the error of the
  * prediction is largely the same, so that the price decides: those are no ties. */
-static void find_ties(const wares *all, struct decision *d) {
-	const struct ware *best = &all->at[d->cheapest];
-	for (int i = d->cheapest + 1; i < (int)all->count && d->tie_count < MOST_TIES; i++) {
-		const struct ware *w = &all->at[i];
-		bool other = strcmp(w->choice.gpu, best->choice.gpu) != 0;
-		for (int k = 0; k < d->tie_count; k++) other &= !same_machine(w, &all->at[d->ties[k]]);
-		if (other && keeps(&w->choice) && w->choice.cost_low < best->choice.cost_high) d->ties[d->tie_count++] = i;
+static void find_ties(const wares *all, struct decision *decision) {
+	const struct ware *best = &all->at[decision->cheapest];
+	for (int i = decision->cheapest + 1; i < (int)all->count && decision->tie_count < MOST_TIES; i++) {
+		const struct ware *ware = &all->at[i];
+		bool other = strcmp(ware->choice.gpu, best->choice.gpu) != 0;
+		for (int k = 0; k < decision->tie_count; k++) other &= !same_machine(ware, &all->at[decision->ties[k]]);
+		if (other && keeps(&ware->choice) && ware->choice.cost_low < best->choice.cost_high) decision->ties[decision->tie_count++] = i;
 	}
 }
 
 static struct decision decide(const wares *all) {
 	struct decision d = {.cheapest = -1, .fastest = -1};
 	for (int i = 0; i < (int)all->count; i++) {
-		const lk_rent_choice *c = &all->at[i].choice;
-		if (!keeps(c)) continue;
+		const lk_rent_choice *choice = &all->at[i].choice;
+		if (!keeps(choice)) continue;
 		if (d.cheapest < 0) d.cheapest = i;
-		if (d.fastest < 0 || c->hours < all->at[d.fastest].choice.hours) d.fastest = i;
+		if (d.fastest < 0 || choice->hours < all->at[d.fastest].choice.hours) d.fastest = i;
 	}
 	if (d.cheapest >= 0) find_ties(all, &d);
 	return d;
@@ -165,49 +165,49 @@ static struct decision decide(const wares *all) {
 /* ---- what is shown ---- */
 
 /* The front, the decisions, and of every machine its best, as many as asked for. */
-static void mark_shown(const lk_rent_request *r, wares *all, const struct decision *d) {
+static void mark_shown(const lk_rent_request *request, wares *all, const struct decision *decision) {
 	int plain = 0;
 	for (int i = 0; i < (int)all->count; i++) {
-		struct ware *w = &all->at[i];
-		w->shown = w->choice.pareto || i == d->cheapest || i == d->fastest;
-		for (int k = 0; k < d->tie_count; k++) w->shown |= i == d->ties[k];
-		if (w->shown || plain >= r->top || !is_best_of_machine(all, (size_t)i)) continue;
-		if (d->cheapest >= 0 && !keeps(&w->choice)) continue;
-		w->shown = true;
+		struct ware *ware = &all->at[i];
+		ware->shown = ware->choice.pareto || i == decision->cheapest || i == decision->fastest;
+		for (int k = 0; k < decision->tie_count; k++) ware->shown |= i == decision->ties[k];
+		if (ware->shown || plain >= request->top || !is_best_of_machine(all, (size_t)i)) continue;
+		if (decision->cheapest >= 0 && !keeps(&ware->choice)) continue;
+		ware->shown = true;
 		plain++;
 	}
 }
 
-static lk_status show(wares *all, const struct decision *d, lk_arena *arena, lk_rent *out, lk_error *err) {
+static lk_status show(wares *all, const struct decision *decision, lk_arena *arena, lk_rent *out, lk_error *err) {
 	lk_rent_choice *choices = LK_ARRAY(arena, lk_rent_choice, all->count);
 	int *ties = LK_ARRAY(arena, int, MOST_TIES);
 	if (!choices || !ties) return lk_oom(err);
 	for (size_t i = 0; i < all->count; i++) {
-		struct ware *w = &all->at[i];
-		if (!w->shown) continue;
-		w->at = out->count;
-		choices[out->count++] = w->choice;
+		struct ware *ware = &all->at[i];
+		if (!ware->shown) continue;
+		ware->at = out->count;
+		choices[out->count++] = ware->choice;
 	}
-	for (int k = 0; k < d->tie_count; k++) ties[k] = all->at[d->ties[k]].at;
-	out->choices = choices, out->ties = ties, out->tie_count = d->tie_count;
-	out->cheapest = d->cheapest < 0 ? -1 : all->at[d->cheapest].at;
-	out->fastest = d->fastest < 0 ? -1 : all->at[d->fastest].at;
+	for (int k = 0; k < decision->tie_count; k++) ties[k] = all->at[decision->ties[k]].at;
+	out->choices = choices, out->ties = ties, out->tie_count = decision->tie_count;
+	out->cheapest = decision->cheapest < 0 ? -1 : all->at[decision->cheapest].at;
+	out->fastest = decision->fastest < 0 ? -1 : all->at[decision->fastest].at;
 	return LK_OK;
 }
 
-static double measuring_usd(const lk_rent_request *r, const lk_rent_choice *c) {
-	return (r->setup_min / 60 + STEPS_TO_MEASURE * c->step_s / 3600) * c->price * c->machines;
+static double measuring_usd(const lk_rent_request *request, const lk_rent_choice *choice) {
+	return (request->setup_min / 60 + STEPS_TO_MEASURE * choice->step_s / 3600) * choice->price * choice->machines;
 }
 
-static lk_status name_measurement(const lk_rent_request *r, lk_arena *arena, lk_rent *out, lk_error *err) {
+static lk_status name_measurement(const lk_rent_request *request, lk_arena *arena, lk_rent *out, lk_error *err) {
 	if (!out->tie_count) return LK_OK;
 	const lk_rent_choice *least = &out->choices[out->cheapest];
 	for (int i = 0; i < out->tie_count; i++) {
-		const lk_rent_choice *c = &out->choices[out->ties[i]];
-		if (measuring_usd(r, c) < measuring_usd(r, least)) least = c;
+		const lk_rent_choice *choice = &out->choices[out->ties[i]];
+		if (measuring_usd(request, choice) < measuring_usd(request, least)) least = choice;
 	}
 	out->settle = lk_arena_printf(arena, "%.0f steps on %d x %s: about $%.2f with %.0f minutes to set up", STEPS_TO_MEASURE,
-	                              least->machines, least->instance, measuring_usd(r, least), r->setup_min);
+	                              least->machines, least->instance, measuring_usd(request, least), request->setup_min);
 	return out->settle ? LK_OK : lk_oom(err);
 }
 
@@ -215,9 +215,9 @@ static lk_status name_measurement(const lk_rent_request *r, lk_arena *arena, lk_
 static lk_status explain_nothing(const wares *all, lk_arena *arena, lk_rent *out, lk_error *err) {
 	const lk_rent_choice *cheap = NULL, *fast = NULL;
 	for (size_t i = 0; i < all->count; i++) {
-		const lk_rent_choice *c = &all->at[i].choice;
-		if (c->in_time && (!cheap || c->cost < cheap->cost)) cheap = c;
-		if (c->in_budget && (!fast || c->hours < fast->hours)) fast = c;
+		const lk_rent_choice *choice = &all->at[i].choice;
+		if (choice->in_time && (!cheap || choice->cost < cheap->cost)) cheap = choice;
+		if (choice->in_budget && (!fast || choice->hours < fast->hours)) fast = choice;
 	}
 	char in_time[160] = "nothing is done in time", in_budget[160] = "nothing keeps to the budget";
 	if (cheap) snprintf(in_time, sizeof in_time, "in time, the cheapest is %d x %s for $%.0f", cheap->machines, cheap->instance, cheap->cost);
@@ -239,21 +239,21 @@ static lk_status nothing_fits(const lk_rent_rates *rates, lk_error *err) {
 	return lk_hint(err, "none of them has a price and a GPU that is known");
 }
 
-static lk_status choose(const lk_rent_request *r, const lk_offers *offers, const lk_rent_rates *rates, lk_arena *arena, wares *all,
+static lk_status choose(const lk_rent_request *request, const lk_offers *offers, const lk_rent_rates *rates, lk_arena *arena, wares *all,
                         lk_rent *out, lk_error *err) {
-	double samples = r->samples * (r->epochs > 0 ? r->epochs : 1);
+	double samples = request->samples * (request->epochs > 0 ? request->epochs : 1);
 	lk_rent_loader loader;
-	LK_TRY(lk_rent_loader_of(r, &loader, err));
+	LK_TRY(lk_rent_loader_of(request, &loader, err));
 	for (size_t i = 0; i < offers->count; i++)
-		if (offers->at[i].device) LK_TRY(add_choices(r, &loader, &offers->at[i], rates, arena, all, &samples, err));
+		if (offers->at[i].device) LK_TRY(add_choices(request, &loader, &offers->at[i], rates, arena, all, &samples, err));
 	if (!all->count) return nothing_fits(rates, err);
 	qsort(all->at, all->count, sizeof *all->at, by_cost);
 	mark_front(all);
 	out->considered = (int)all->count, out->samples = samples;
 	struct decision d = decide(all);
-	mark_shown(r, all, &d);
+	mark_shown(request, all, &d);
 	LK_TRY(show(all, &d, arena, out, err));
-	LK_TRY(name_measurement(r, arena, out, err));
+	LK_TRY(name_measurement(request, arena, out, err));
 	return out->cheapest < 0 ? explain_nothing(all, arena, out, err) : LK_OK;
 }
 

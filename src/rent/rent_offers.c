@@ -5,16 +5,16 @@
 #include "base/text.h"
 #include "rent/rent.h"
 
-static lk_status read_list(const lk_machines_request *r, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+static lk_status read_list(const lk_machines_request *request, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
 	lk_stream *in;
-	if (r->prices && r->catalog) return lk_fail(err, LK_ERR_INPUT, "--catalog", "a list of prices was given, too");
-	if (!r->prices && !r->catalog) return lk_offers_builtin(arena, out, faults, err);
-	if (r->catalog && !r->catalog_provider) {
+	if (request->prices && request->catalog) return lk_fail(err, LK_ERR_INPUT, "--catalog", "a list of prices was given, too");
+	if (!request->prices && !request->catalog) return lk_offers_builtin(arena, out, faults, err);
+	if (request->catalog && !request->catalog_provider) {
 		lk_fail(err, LK_ERR_INPUT, "--catalog", "does not say whose it is");
 		return lk_hint(err, "add --catalog-provider aws, gcp, azure or lambda");
 	}
-	LK_TRY(lk_stream_open(r->catalog ? r->catalog : r->prices, &in, err));
-	lk_status status = r->catalog ? lk_offers_skypilot(in, r->catalog_provider, r->catalog_date ? r->catalog_date : "undated",
+	LK_TRY(lk_stream_open(request->catalog ? request->catalog : request->prices, &in, err));
+	lk_status status = request->catalog ? lk_offers_skypilot(in, request->catalog_provider, request->catalog_date ? request->catalog_date : "undated",
 	                                                   arena, out, faults, err)
 	                              : lk_offers_read(in, arena, out, faults, err);
 	lk_stream_close(in);
@@ -42,32 +42,32 @@ static bool names(const char *list, const char *text) {
 	return false;
 }
 
-static bool is_meant(const lk_machines_request *r, const lk_offer *o) {
-	if (r->provider && !names(r->provider, o->provider)) return false;
-	if (r->region && !holds(o->region, r->region)) return false;
-	return !r->filter || holds(o->gpu, r->filter) || holds(o->instance, r->filter) ||
-	       (o->device && holds(o->device->label, r->filter));
+static bool is_meant(const lk_machines_request *request, const lk_offer *offer) {
+	if (request->provider && !names(request->provider, offer->provider)) return false;
+	if (request->region && !holds(offer->region, request->region)) return false;
+	return !request->filter || holds(offer->gpu, request->filter) || holds(offer->instance, request->filter) ||
+	       (offer->device && holds(offer->device->label, request->filter));
 }
 
-static lk_status none_found(const lk_machines_request *r, const lk_offers *all, lk_arena *arena, lk_error *err) {
+static lk_status none_found(const lk_machines_request *request, const lk_offers *all, lk_arena *arena, lk_error *err) {
 	const char **known = LK_ARRAY(arena, const char *, 2 * all->count + 1);
 	if (!known) return lk_oom(err);
 	for (size_t i = 0; i < all->count; i++) known[2 * i] = all->at[i].instance, known[2 * i + 1] = all->at[i].gpu;
-	const char *near = r->filter ? lk_nearest(r->filter, known, 2 * all->count) : NULL;
-	lk_fail(err, LK_ERR_INPUT, "machines", "none of %zu is meant by%s%s%s%s%s%s", all->count, r->filter ? " " : "",
-	        r->filter ? r->filter : "", r->provider ? " --provider " : "", r->provider ? r->provider : "",
-	        r->region ? " --region " : "", r->region ? r->region : "");
+	const char *near = request->filter ? lk_nearest(request->filter, known, 2 * all->count) : NULL;
+	lk_fail(err, LK_ERR_INPUT, "machines", "none of %zu is meant by%s%s%s%s%s%s", all->count, request->filter ? " " : "",
+	        request->filter ? request->filter : "", request->provider ? " --provider " : "", request->provider ? request->provider : "",
+	        request->region ? " --region " : "", request->region ? request->region : "");
 	return near ? lk_hint(err, "did you mean %s?", near) : lk_hint(err, "lockstep machines lists all");
 }
 
-lk_status lk_rent_offers(const lk_machines_request *r, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
-	LK_TRY(read_list(r, arena, out, faults, err));
+lk_status lk_rent_offers(const lk_machines_request *request, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+	LK_TRY(read_list(request, arena, out, faults, err));
 	size_t kept = 0;
-	for (size_t i = 0; i < out->count; i++) kept += is_meant(r, &out->at[i]);
-	if (!kept) return none_found(r, out, arena, err);
+	for (size_t i = 0; i < out->count; i++) kept += is_meant(request, &out->at[i]);
+	if (!kept) return none_found(request, out, arena, err);
 	kept = 0;
 	for (size_t i = 0; i < out->count; i++)
-		if (is_meant(r, &out->at[i])) out->at[kept++] = out->at[i];
+		if (is_meant(request, &out->at[i])) out->at[kept++] = out->at[i];
 	out->count = kept;
 	return LK_OK;
 }

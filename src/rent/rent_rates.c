@@ -18,17 +18,17 @@ static bool is_known(const lk_rent_rates *rates, const char *cluster, int batch)
 }
 
 /* One machine and its doubles; a machine whose network is not stated stays alone. */
-static lk_status add_offer(const lk_rent_request *r, const lk_offer *o, const int *batches, int batch_count, lk_arena *arena,
+static lk_status add_offer(const lk_rent_request *request, const lk_offer *offer, const int *batches, int batch_count, lk_arena *arena,
                            lk_rent_rates *out, lk_error *err) {
-	for (int machines = 1; machines * o->gpus <= r->most_gpus; machines *= 2) {
-		const char *cluster = lk_offer_cluster(o, machines, arena);
+	for (int machines = 1; machines * offer->gpus <= request->most_gpus; machines *= 2) {
+		const char *cluster = lk_offer_cluster(offer, machines, arena);
 		if (!cluster) return lk_oom(err);
 		for (int b = 0; b < batch_count; b++) {
 			if (is_known(out, cluster, batches[b])) continue;
 			if (!lk_push(out)) return lk_oom(err);
-			*lk_last(out) = (lk_rent_rate){.cluster = cluster, .gpus = machines * o->gpus, .machines = machines, .batch = batches[b]};
+			*lk_last(out) = (lk_rent_rate){.cluster = cluster, .gpus = machines * offer->gpus, .machines = machines, .batch = batches[b]};
 		}
-		if (isnan(o->network_gbps)) break;
+		if (isnan(offer->network_gbps)) break;
 	}
 	return LK_OK;
 }
@@ -69,14 +69,14 @@ static const char *kind_of(const char *part, bool several) {
 	return NULL;
 }
 
-static void find_stall(const lk_plan_choice *c, bool several, lk_rent_rate *out) {
+static void find_stall(const lk_plan_choice *choice, bool several, lk_rent_rate *out) {
 	out->stall = "none", out->stall_s = 0;
-	for (int i = 0; i < c->breakdown_count; i++) {
-		const char *kind = kind_of(c->breakdown[i].key, several);
+	for (int i = 0; i < choice->breakdown_count; i++) {
+		const char *kind = kind_of(choice->breakdown[i].key, several);
 		double sum = 0;
-		for (int k = 0; kind && k < c->breakdown_count; k++) {
-			const char *other = kind_of(c->breakdown[k].key, several);
-			if (other && strcmp(other, kind) == 0) sum += c->breakdown[k].exposed_s;
+		for (int k = 0; kind && k < choice->breakdown_count; k++) {
+			const char *other = kind_of(choice->breakdown[k].key, several);
+			if (other && strcmp(other, kind) == 0) sum += choice->breakdown[k].exposed_s;
 		}
 		if (kind && sum > out->stall_s) out->stall = kind, out->stall_s = sum;
 	}
@@ -90,34 +90,34 @@ struct asking {
 };
 
 static lk_status keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate, lk_error *err) {
-	const lk_plan_choice *c = &plan->counts[0].choices[0];
+	const lk_plan_choice *choice = &plan->counts[0].choices[0];
 	rate->fits = true;
-	rate->step_s = c->step_time_s, rate->low_s = c->step_time_low_s, rate->high_s = c->step_time_high_s;
+	rate->step_s = choice->step_time_s, rate->low_s = choice->step_time_low_s, rate->high_s = choice->step_time_high_s;
 	rate->seq = plan->seq;
-	rate->layout = lk_arena_strdup(arena, c->layout);
-	rate->reproduce = lk_arena_strdup(arena, c->reproduce);
+	rate->layout = lk_arena_strdup(arena, choice->layout);
+	rate->reproduce = lk_arena_strdup(arena, choice->reproduce);
 	rate->model = lk_arena_strdup(arena, plan->model);
-	find_stall(c, rate->machines > 1, rate);
+	find_stall(choice, rate->machines > 1, rate);
 	return rate->layout && rate->reproduce && rate->model ? LK_OK : lk_oom(err);
 }
 
 static lk_status ask(void *context, size_t job, lk_error *err) {
-	const struct asking *a = context;
-	size_t at = a->order[job];
-	lk_rent_rate *rate = &a->rates->at[at];
+	const struct asking *asking = context;
+	size_t at = asking->order[job];
+	lk_rent_rate *rate = &asking->rates->at[at];
 	lk_plan_request request;
 	lk_plan *plan = NULL;
 	lk_error why = {0};
 	char text[400];
 	lk_plan_defaults(&request);
-	request.job = a->request->job;
+	request.job = asking->request->job;
 	request.job.cluster = rate->cluster, request.job.gpu = NULL, request.job.gpus = 0, request.job.gbs = rate->batch;
 	request.fixed_switches = request.no_exact = request.no_sensitivity = true;
 	request.top = 1, request.threads = 1;
 	lk_status status = lk_plan_find(&request, &plan, &why), kept = LK_OK;
 	if (status == LK_ERR_MEMORY) kept = lk_oom(err);
 	else if (status != LK_OK) snprintf(rate->why, sizeof rate->why, "%.199s", lk_error_text(&why, text, sizeof text));
-	else if (plan->counts[0].choice_count) kept = keep(&a->arenas[at], plan, rate, err);
+	else if (plan->counts[0].choice_count) kept = keep(&asking->arenas[at], plan, rate, err);
 	else snprintf(rate->why, sizeof rate->why, "%.199s", plan->counts[0].nothing ? plan->counts[0].nothing : "nothing fits");
 	lk_plan_free(plan);
 	return kept;
@@ -139,22 +139,22 @@ static lk_status order_of(const lk_rent_rates *rates, lk_arena *arena, size_t **
 }
 
 /* In parts, so that somebody may watch. */
-static lk_status ask_all(const lk_rent_request *r, struct asking *a, lk_arena *arena, lk_error *err) {
+static lk_status ask_all(const lk_rent_request *request, struct asking *asking, lk_arena *arena, lk_error *err) {
 	enum { PART = 16 };
-	size_t *order = NULL, count = a->rates->count;
-	LK_TRY(order_of(a->rates, arena, &order, err));
+	size_t *order = NULL, count = asking->rates->count;
+	LK_TRY(order_of(asking->rates, arena, &order, err));
 	for (size_t begin = 0; begin < count; begin += PART) {
-		a->order = order + begin;
-		LK_TRY(lk_parallel(count - begin < PART ? count - begin : PART, 0, ask, a, err));
-		if (r->progress) r->progress(r->progress_context, (int)(begin + PART < count ? begin + PART : count), (int)count);
+		asking->order = order + begin;
+		LK_TRY(lk_parallel(count - begin < PART ? count - begin : PART, 0, ask, asking, err));
+		if (request->progress) request->progress(request->progress_context, (int)(begin + PART < count ? begin + PART : count), (int)count);
 	}
 	return LK_OK;
 }
 
 /* What the threads' arenas hold goes into the one that stays. */
-static lk_status gather(struct asking *a, lk_arena *arena, lk_error *err) {
-	for (size_t i = 0; i < a->rates->count; i++) {
-		lk_rent_rate *rate = &a->rates->at[i];
+static lk_status gather(struct asking *asking, lk_arena *arena, lk_error *err) {
+	for (size_t i = 0; i < asking->rates->count; i++) {
+		lk_rent_rate *rate = &asking->rates->at[i];
 		if (!rate->fits) continue;
 		rate->layout = lk_arena_strdup(arena, rate->layout);
 		rate->reproduce = lk_arena_strdup(arena, rate->reproduce);
@@ -164,16 +164,16 @@ static lk_status gather(struct asking *a, lk_arena *arena, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_rent_rates_of(const lk_rent_request *r, const lk_offers *offers, lk_arena *arena, lk_rent_rates *out, lk_error *err) {
+lk_status lk_rent_rates_of(const lk_rent_request *request, const lk_offers *offers, lk_arena *arena, lk_rent_rates *out, lk_error *err) {
 	enum { BATCHES = 16 };
 	int batches[BATCHES], batch_count;
-	LK_TRY(read_batches(r->batches, batches, BATCHES, &batch_count, err));
+	LK_TRY(read_batches(request->batches, batches, BATCHES, &batch_count, err));
 	for (size_t i = 0; i < offers->count; i++)
-		if (offers->at[i].device) LK_TRY(add_offer(r, &offers->at[i], batches, batch_count, arena, out, err));
+		if (offers->at[i].device) LK_TRY(add_offer(request, &offers->at[i], batches, batch_count, arena, out, err));
 	lk_arena *arenas = calloc(out->count + 1, sizeof *arenas);
 	if (!arenas) return lk_oom(err);
-	struct asking a = {r, out, arenas, NULL};
-	lk_status status = ask_all(r, &a, arena, err);
+	struct asking a = {request, out, arenas, NULL};
+	lk_status status = ask_all(request, &a, arena, err);
 	if (status == LK_OK) status = gather(&a, arena, err);
 	for (size_t i = 0; i < out->count; i++) lk_arena_free(&arenas[i]);
 	free(arenas);

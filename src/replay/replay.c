@@ -18,15 +18,15 @@ struct answer {
 
 /* ---- steps ---- */
 
-static lk_status find_steps(lk_replaying *r, lk_error *err) {
+static lk_status find_steps(lk_replaying *replaying, lk_error *err) {
 	uint32_t count;
-	LK_TRY(lk_traced_common_steps(r->traces, &count, err));
-	r->found = LK_ARRAY(r->arena, lk_capture_steps, r->traces->count);
-	if (!r->found) return lk_oom(err);
-	for (uint32_t i = 0; i < r->traces->count; i++)
-		LK_TRY(lk_capture_find_steps(r->traces->capture[i], &r->found[i], err));
-	r->first_step = count > LK_REPLAY_STEPS ? count - LK_REPLAY_STEPS : 0;
-	r->steps = count - r->first_step;
+	LK_TRY(lk_traced_common_steps(replaying->traces, &count, err));
+	replaying->found = LK_ARRAY(replaying->arena, lk_capture_steps, replaying->traces->count);
+	if (!replaying->found) return lk_oom(err);
+	for (uint32_t i = 0; i < replaying->traces->count; i++)
+		LK_TRY(lk_capture_find_steps(replaying->traces->capture[i], &replaying->found[i], err));
+	replaying->first_step = count > LK_REPLAY_STEPS ? count - LK_REPLAY_STEPS : 0;
+	replaying->steps = count - replaying->first_step;
 	return LK_OK;
 }
 
@@ -38,39 +38,39 @@ static uint32_t device_ops(const lk_lifted_rank *rank) {
 }
 
 /* A step with many more or fewer launches than the others is none of the same kind: a warm-up, or one that profiling cut off. */
-static lk_status judge_steps(lk_replaying *r, lk_error *err) {
+static lk_status judge_steps(lk_replaying *replaying, lk_error *err) {
 	double launches[LK_REPLAY_STEPS];
 	uint32_t filled = 0;
-	r->used = 0;
-	for (uint32_t s = 0; s < r->steps; s++) {
-		if (r->base[s]->rank[0].ops.count <= 1) r->left_out[s] = "nothing happened in it";
-		else launches[filled++] = device_ops(&r->base[s]->rank[0]);
+	replaying->used = 0;
+	for (uint32_t s = 0; s < replaying->steps; s++) {
+		if (replaying->base[s]->rank[0].ops.count <= 1) replaying->left_out[s] = "nothing happened in it";
+		else launches[filled++] = device_ops(&replaying->base[s]->rank[0]);
 	}
 	double usual = lk_median(launches, filled);
-	for (uint32_t s = 0; s < r->steps; s++) {
-		if (r->left_out[s]) continue;
-		double count = device_ops(&r->base[s]->rank[0]);
+	for (uint32_t s = 0; s < replaying->steps; s++) {
+		if (replaying->left_out[s]) continue;
+		double count = device_ops(&replaying->base[s]->rank[0]);
 		if (fabs(count - usual) <= 0.1 * usual) {
-			r->used++;
+			replaying->used++;
 			continue;
 		}
-		r->left_out[s] = lk_arena_printf(r->arena, "%.0f kernels and copies where the others have %.0f", count, usual);
-		if (!r->left_out[s]) return lk_oom(err);
+		replaying->left_out[s] = lk_arena_printf(replaying->arena, "%.0f kernels and copies where the others have %.0f", count, usual);
+		if (!replaying->left_out[s]) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
-static lk_status lift_steps(lk_replaying *r, lk_error *err) {
-	for (uint32_t s = 0; s < r->steps; s++) LK_TRY(lk_lift(r->traces, r->first_step + s, LK_NONE, &r->base[s], err));
-	return judge_steps(r, err);
+static lk_status lift_steps(lk_replaying *replaying, lk_error *err) {
+	for (uint32_t s = 0; s < replaying->steps; s++) LK_TRY(lk_lift(replaying->traces, replaying->first_step + s, LK_NONE, &replaying->base[s], err));
+	return judge_steps(replaying, err);
 }
 
 /* ---- overheads ---- */
 
-static lk_status own_overheads(const lk_replaying *r, uint32_t first, uint32_t end, lk_overheads **out, lk_error *err) {
+static lk_status own_overheads(const lk_replaying *replaying, uint32_t first, uint32_t end, lk_overheads **out, lk_error *err) {
 	if (!(*out = lk_overheads_new())) return lk_oom(err);
 	for (uint32_t i = first; i < end; i++)
-		LK_TRY(lk_host_overheads(r->traces->capture[i], 0, INT64_MAX, *out, err));
+		LK_TRY(lk_host_overheads(replaying->traces->capture[i], 0, INT64_MAX, *out, err));
 	return LK_OK;
 }
 
@@ -86,56 +86,56 @@ lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_er
 	return status;
 }
 
-static lk_status share_overheads(lk_replaying *r, lk_overheads **table, lk_error *err) {
-	if (!r->request->overheads) return LK_OK;
-	LK_TRY(lk_replay_stored_overheads(r->request->overheads, table, err));
-	r->shared = LK_ARRAY(r->arena, lk_shared_overheads, r->traces->count);
-	if (!r->shared) return lk_oom(err);
-	for (uint32_t i = 0; i < r->traces->count; i++) {
+static lk_status share_overheads(lk_replaying *replaying, lk_overheads **table, lk_error *err) {
+	if (!replaying->request->overheads) return LK_OK;
+	LK_TRY(lk_replay_stored_overheads(replaying->request->overheads, table, err));
+	replaying->shared = LK_ARRAY(replaying->arena, lk_shared_overheads, replaying->traces->count);
+	if (!replaying->shared) return lk_oom(err);
+	for (uint32_t i = 0; i < replaying->traces->count; i++) {
 		lk_overheads *own = NULL;
-		lk_status status = r->request->as_stored ? LK_OK : own_overheads(r, i, i + 1, &own, err);
-		if (status == LK_OK) lk_shared_overheads_fit(*table, own, &r->shared[i]);
+		lk_status status = replaying->request->as_stored ? LK_OK : own_overheads(replaying, i, i + 1, &own, err);
+		if (status == LK_OK) lk_shared_overheads_fit(*table, own, &replaying->shared[i]);
 		lk_overheads_free(own);
 		LK_TRY(status);
 	}
 	return LK_OK;
 }
 
-static lk_status write_overheads(lk_replaying *r, lk_error *err) {
+static lk_status write_overheads(lk_replaying *replaying, lk_error *err) {
 	lk_overheads *own = NULL;
-	if (!r->request->overheads_out) return LK_OK;
-	lk_status status = own_overheads(r, 0, r->traces->count, &own, err);
-	if (status == LK_OK) status = lk_overheads_write(own, r->request->overheads_out, err);
+	if (!replaying->request->overheads_out) return LK_OK;
+	lk_status status = own_overheads(replaying, 0, replaying->traces->count, &own, err);
+	if (status == LK_OK) status = lk_overheads_write(own, replaying->request->overheads_out, err);
 	lk_overheads_free(own);
 	return status;
 }
 
 /* ---- the answer ---- */
 
-static lk_status new_ranks(lk_replaying *r, lk_error *err) {
-	r->ranks = LK_ARRAY(r->arena, lk_replay_rank, r->traces->count);
-	if (!r->ranks) return lk_oom(err);
-	for (uint32_t i = 0; i < r->traces->count; i++) {
-		const lk_capture *c = r->traces->capture[i];
-		lk_replay_step *steps = LK_ARRAY(r->arena, lk_replay_step, r->steps);
-		const char *path = lk_arena_strdup(r->arena, c->path);
+static lk_status new_ranks(lk_replaying *replaying, lk_error *err) {
+	replaying->ranks = LK_ARRAY(replaying->arena, lk_replay_rank, replaying->traces->count);
+	if (!replaying->ranks) return lk_oom(err);
+	for (uint32_t i = 0; i < replaying->traces->count; i++) {
+		const lk_capture *capture = replaying->traces->capture[i];
+		lk_replay_step *steps = LK_ARRAY(replaying->arena, lk_replay_step, replaying->steps);
+		const char *path = lk_arena_strdup(replaying->arena, capture->path);
 		if (!steps || !path) return lk_oom(err);
-		r->ranks[i] = (lk_replay_rank){.rank = c->rank, .path = path, .steps = steps, .step_count = r->steps};
-		for (uint32_t s = 0; s < r->steps; s++) {
-			const lk_capture_step *found = &r->found[i].at[r->first_step + s];
+		replaying->ranks[i] = (lk_replay_rank){.rank = capture->rank, .path = path, .steps = steps, .step_count = replaying->steps};
+		for (uint32_t s = 0; s < replaying->steps; s++) {
+			const lk_capture_step *found = &replaying->found[i].at[replaying->first_step + s];
 			steps[s] = (lk_replay_step){.number = found->number, .measured_s = (double)(found->end_ns - found->start_ns) * 1e-9,
-			                            .predicted_s = NAN, .baseline_s = NAN, .left_out = r->left_out[s]};
+			                            .predicted_s = NAN, .baseline_s = NAN, .left_out = replaying->left_out[s]};
 		}
 	}
 	return LK_OK;
 }
 
-static lk_status predict_all(lk_replaying *r, lk_error *err) {
-	for (uint32_t s = 0; s < r->steps; s++) {
-		if (r->left_out[s]) continue;
-		if (r->hold_out == LK_HOLD_STEP) LK_TRY(lk_replay_step_out(r, s, err));
-		else if (r->hold_out == LK_HOLD_RANK) LK_TRY(lk_replay_rank_out(r, s, err));
-		else LK_TRY(lk_replay_itself(r, s, err));
+static lk_status predict_all(lk_replaying *replaying, lk_error *err) {
+	for (uint32_t s = 0; s < replaying->steps; s++) {
+		if (replaying->left_out[s]) continue;
+		if (replaying->hold_out == LK_HOLD_STEP) LK_TRY(lk_replay_step_out(replaying, s, err));
+		else if (replaying->hold_out == LK_HOLD_RANK) LK_TRY(lk_replay_rank_out(replaying, s, err));
+		else LK_TRY(lk_replay_itself(replaying, s, err));
 	}
 	return LK_OK;
 }
@@ -194,74 +194,74 @@ static lk_status copy_texts(lk_arena *arena, const char *const *from, size_t cou
 }
 
 /* Steps that do the same have their operations in the same places; where most are elsewhere, operations are missing. */
-static lk_status warn_of_gaps(lk_replaying *r, lk_replay *out, lk_error *err) {
+static lk_status warn_of_gaps(lk_replaying *replaying, lk_replay *out, lk_error *err) {
 	const double LITTLE = 0.5;
 	double known = 0;
 	size_t steps = 0;
 	for (size_t i = 0; i < out->rank_count; i++)
 		for (size_t s = 0; s < out->ranks[i].step_count; s++)
 			if (!out->ranks[i].steps[s].left_out) known += out->ranks[i].steps[s].host_known, steps++;
-	if (r->hold_out != LK_HOLD_STEP || r->shared || !steps || known / (double)steps >= LITTLE) return LK_OK;
-	const char **texts = LK_ARRAY(r->arena, const char *, out->warning_count + 1);
+	if (replaying->hold_out != LK_HOLD_STEP || replaying->shared || !steps || known / (double)steps >= LITTLE) return LK_OK;
+	const char **texts = LK_ARRAY(replaying->arena, const char *, out->warning_count + 1);
 	if (!texts) return lk_oom(err);
 	if (out->warning_count) memcpy(texts, out->warnings, out->warning_count * sizeof *texts);
 	texts[out->warning_count] = lk_arena_printf(
-		r->arena, "only %.0f %% of the host's time is in operations that the other steps have in the same place: are events missing "
+		replaying->arena, "only %.0f %% of the host's time is in operations that the other steps have in the same place: are events missing "
 		"from the trace? then the prediction is weak", 100 * known / (double)steps);
 	if (!texts[out->warning_count++]) return lk_oom(err);
 	out->warnings = texts;
 	return LK_OK;
 }
 
-static lk_status describe(lk_replaying *r, lk_replay *out, lk_error *err) {
+static lk_status describe(lk_replaying *replaying, lk_replay *out, lk_error *err) {
 	static const char *const held[] = {[LK_HOLD_STEP] = "steps", [LK_HOLD_RANK] = "ranks", [LK_HOLD_NONE] = "nothing"};
 	static const char *const from[] = {
 		[LK_HOLD_STEP] = "each step by the times of the other steps",
 		[LK_HOLD_RANK] = "each rank by the times of the other ranks",
 		[LK_HOLD_NONE] = "each step by its own times",
 	};
-	out->held_out = held[r->hold_out];
-	out->times_from = lk_arena_printf(r->arena, "%s%s%s", from[r->hold_out], r->shared ? "; host overheads from " : "",
-	                                  r->shared ? r->request->overheads : "");
+	out->held_out = held[replaying->hold_out];
+	out->times_from = lk_arena_printf(replaying->arena, "%s%s%s", from[replaying->hold_out], replaying->shared ? "; host overheads from " : "",
+	                                  replaying->shared ? replaying->request->overheads : "");
 	if (!out->times_from) return lk_oom(err);
-	out->ranks = r->ranks, out->rank_count = r->traces->count;
-	out->collectives = r->traces->matches.count;
-	out->residual_s = r->traces->residual_ns * 1e-9;
+	out->ranks = replaying->ranks, out->rank_count = replaying->traces->count;
+	out->collectives = replaying->traces->matches.count;
+	out->residual_s = replaying->traces->residual_ns * 1e-9;
 	double operations = 0;
-	for (uint32_t s = 0; s < r->steps; s++) operations += r->base[s]->graph->ops.count;
-	out->operations = (size_t)(operations / r->steps);
+	for (uint32_t s = 0; s < replaying->steps; s++) operations += replaying->base[s]->graph->ops.count;
+	out->operations = (size_t)(operations / replaying->steps);
 	score_steps(out);
 	score_parts(out);
-	const lk_lifted *last = r->base[r->steps - 1];
-	out->uncovered_count = last->unknown.count, out->warning_count = r->traces->warnings.count;
-	LK_TRY(copy_texts(r->arena, last->unknown.at, last->unknown.count, &out->uncovered, err));
+	const lk_lifted *last = replaying->base[replaying->steps - 1];
+	out->uncovered_count = last->unknown.count, out->warning_count = replaying->traces->warnings.count;
+	LK_TRY(copy_texts(replaying->arena, last->unknown.at, last->unknown.count, &out->uncovered, err));
 	out->device_known_shape = last->device_ns > 0 ? last->known_ns / last->device_ns : NAN;
-	out->note_count = r->traces->notes.count;
-	LK_TRY(copy_texts(r->arena, r->traces->notes.at, r->traces->notes.count, &out->notes, err));
-	LK_TRY(copy_texts(r->arena, r->traces->warnings.at, r->traces->warnings.count, &out->warnings, err));
-	return warn_of_gaps(r, out, err);
+	out->note_count = replaying->traces->notes.count;
+	LK_TRY(copy_texts(replaying->arena, replaying->traces->notes.at, replaying->traces->notes.count, &out->notes, err));
+	LK_TRY(copy_texts(replaying->arena, replaying->traces->warnings.at, replaying->traces->warnings.count, &out->warnings, err));
+	return warn_of_gaps(replaying, out, err);
 }
 
 /* The graph that is written: the first step that is like the others, with its own times. */
-static lk_status write_graphs(lk_replaying *r, lk_error *err) {
+static lk_status write_graphs(lk_replaying *replaying, lk_error *err) {
 	uint32_t s = 0;
-	if (!r->request->graph && !r->request->chakra) return LK_OK;
-	while (s + 1 < r->steps && r->left_out[s]) s++;
-	lk_lift_retime(r->base[s], NULL, NULL);
-	if (r->request->graph) LK_TRY(lk_graph_write(r->base[s]->graph, r->request->graph, err));
-	return r->request->chakra ? lk_graph_chakra_write(r->base[s]->graph, r->request->chakra, err) : LK_OK;
+	if (!replaying->request->graph && !replaying->request->chakra) return LK_OK;
+	while (s + 1 < replaying->steps && replaying->left_out[s]) s++;
+	lk_lift_retime(replaying->base[s], NULL, NULL);
+	if (replaying->request->graph) LK_TRY(lk_graph_write(replaying->base[s]->graph, replaying->request->graph, err));
+	return replaying->request->chakra ? lk_graph_chakra_write(replaying->base[s]->graph, replaying->request->chakra, err) : LK_OK;
 }
 
-static int choose(const lk_replaying *r) {
-	if (r->request->hold_out != LK_HOLD_AUTO) return r->request->hold_out;
-	if (r->request->overheads) return LK_HOLD_NONE;
-	return r->used > 1 ? LK_HOLD_STEP : r->traces->count > 1 ? LK_HOLD_RANK : LK_HOLD_NONE;
+static int choose(const lk_replaying *replaying) {
+	if (replaying->request->hold_out != LK_HOLD_AUTO) return replaying->request->hold_out;
+	if (replaying->request->overheads) return LK_HOLD_NONE;
+	return replaying->used > 1 ? LK_HOLD_STEP : replaying->traces->count > 1 ? LK_HOLD_RANK : LK_HOLD_NONE;
 }
 
-static lk_status check_choice(const lk_replaying *r, lk_error *err) {
-	bool steps = r->hold_out == LK_HOLD_STEP && r->used < 2, ranks = r->hold_out == LK_HOLD_RANK && r->traces->count < 2;
-	if (!r->used) {
-		lk_fail(err, LK_ERR_INPUT, r->traces->capture[0]->path, "nothing can be replayed: no step has operations");
+static lk_status check_choice(const lk_replaying *replaying, lk_error *err) {
+	bool steps = replaying->hold_out == LK_HOLD_STEP && replaying->used < 2, ranks = replaying->hold_out == LK_HOLD_RANK && replaying->traces->count < 2;
+	if (!replaying->used) {
+		lk_fail(err, LK_ERR_INPUT, replaying->traces->capture[0]->path, "nothing can be replayed: no step has operations");
 		return lk_hint(err, "profile with CPU and CUDA activities");
 	}
 	if (!steps && !ranks) return LK_OK;
@@ -269,62 +269,62 @@ static lk_status check_choice(const lk_replaying *r, lk_error *err) {
 	return lk_hint(err, "trace more of them, or use --hold-out none");
 }
 
-static lk_status check_captures(const lk_replay_request *q, lk_error *err) {
-	const char *option = q->gpu ? "--gpu" : q->cluster ? "--cluster" : q->measured ? "--measured" : NULL;
+static lk_status check_captures(const lk_replay_request *request, lk_error *err) {
+	const char *option = request->gpu ? "--gpu" : request->cluster ? "--cluster" : request->measured ? "--measured" : NULL;
 	if (!option) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, option, "these traces have times, which are taken instead of models");
 	return lk_hint(err, "leave it out; `lockstep whatif` predicts other hardware");
 }
 
-static lk_status ask(lk_replaying *r, lk_overheads **table, lk_replay *out, lk_error *err) {
-	const lk_replay_request *q = r->request;
+static lk_status ask(lk_replaying *replaying, lk_overheads **table, lk_replay *out, lk_error *err) {
+	const lk_replay_request *request = replaying->request;
 	lk_read_limits limits = {.shapes = true};
-	LK_TRY(lk_trace_files_read(q->paths, (uint32_t)q->path_count, &limits, 0, &r->files, err));
-	if (!r->files.captures) return lk_replay_works_ask(r, table, out, err);
-	LK_TRY(check_captures(q, err));
-	LK_TRY(lk_traces_join(&r->files, &r->traces, err));
-	LK_TRY(find_steps(r, err));
-	LK_TRY(lift_steps(r, err));
-	r->hold_out = choose(r);
-	LK_TRY(check_choice(r, err));
-	LK_TRY(share_overheads(r, table, err));
-	LK_TRY(new_ranks(r, err));
-	LK_TRY(predict_all(r, err));
-	LK_TRY(describe(r, out, err));
-	LK_TRY(write_overheads(r, err));
-	return write_graphs(r, err);
+	LK_TRY(lk_trace_files_read(request->paths, (uint32_t)request->path_count, &limits, 0, &replaying->files, err));
+	if (!replaying->files.captures) return lk_replay_works_ask(replaying, table, out, err);
+	LK_TRY(check_captures(request, err));
+	LK_TRY(lk_traces_join(&replaying->files, &replaying->traces, err));
+	LK_TRY(find_steps(replaying, err));
+	LK_TRY(lift_steps(replaying, err));
+	replaying->hold_out = choose(replaying);
+	LK_TRY(check_choice(replaying, err));
+	LK_TRY(share_overheads(replaying, table, err));
+	LK_TRY(new_ranks(replaying, err));
+	LK_TRY(predict_all(replaying, err));
+	LK_TRY(describe(replaying, out, err));
+	LK_TRY(write_overheads(replaying, err));
+	return write_graphs(replaying, err);
 }
 
-static void end(lk_replaying *r) {
-	for (uint32_t i = 0; r->found && i < r->traces->count; i++) lk_vec_free(&r->found[i]);
-	for (uint32_t s = 0; s < LK_REPLAY_STEPS; s++) lk_lifted_free(r->base[s]);
+static void end(lk_replaying *replaying) {
+	for (uint32_t i = 0; replaying->found && i < replaying->traces->count; i++) lk_vec_free(&replaying->found[i]);
+	for (uint32_t s = 0; s < LK_REPLAY_STEPS; s++) lk_lifted_free(replaying->base[s]);
 }
 
 lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_error *err) {
-	struct answer *a = calloc(1, sizeof *a);
-	if (!a) return lk_oom(err);
-	a->replay.memory_owner = a;
+	struct answer *answer = calloc(1, sizeof *answer);
+	if (!answer) return lk_oom(err);
+	answer->replay.memory_owner = answer;
 	lk_overheads *table = NULL;
-	lk_replaying r = {.request = request, .arena = &a->arena};
-	lk_status status = ask(&r, &table, &a->replay, err);
+	lk_replaying r = {.request = request, .arena = &answer->arena};
+	lk_status status = ask(&r, &table, &answer->replay, err);
 	end(&r);
 	lk_traces_free(r.traces);
 	lk_trace_files_free(&r.files);
 	lk_overheads_free(table);
-	if (status != LK_OK) lk_replay_free(&a->replay);
-	else *out = &a->replay;
+	if (status != LK_OK) lk_replay_free(&answer->replay);
+	else *out = &answer->replay;
 	return status;
 }
 
-static lk_status predict_error(lk_replaying *r, double *error, lk_error *err) {
+static lk_status predict_error(lk_replaying *replaying, double *error, lk_error *err) {
 	lk_replay scored = {0};
-	LK_TRY(find_steps(r, err));
-	LK_TRY(lift_steps(r, err));
-	r->hold_out = choose(r);
-	if (!r->used || r->hold_out == LK_HOLD_NONE) return LK_OK;
-	LK_TRY(new_ranks(r, err));
-	LK_TRY(predict_all(r, err));
-	scored.ranks = r->ranks, scored.rank_count = r->traces->count;
+	LK_TRY(find_steps(replaying, err));
+	LK_TRY(lift_steps(replaying, err));
+	replaying->hold_out = choose(replaying);
+	if (!replaying->used || replaying->hold_out == LK_HOLD_NONE) return LK_OK;
+	LK_TRY(new_ranks(replaying, err));
+	LK_TRY(predict_all(replaying, err));
+	scored.ranks = replaying->ranks, scored.rank_count = replaying->traces->count;
 	score_steps(&scored);
 	*error = scored.geomean_error;
 	return LK_OK;
@@ -344,7 +344,7 @@ lk_status lk_replay_error(lk_traces *traces, double *error, lk_error *err) {
 
 void lk_replay_free(lk_replay *replay) {
 	if (!replay) return;
-	struct answer *a = replay->memory_owner;
-	lk_arena_free(&a->arena);
-	free(a);
+	struct answer *answer = replay->memory_owner;
+	lk_arena_free(&answer->arena);
+	free(answer);
 }

@@ -33,13 +33,13 @@ typedef struct lk_replaying {
 
 /* replay_hold.c: predicts step `s` (an index into base) of all ranks: *out[rank] in lk_retimed; or, with ranks held out, of `rank`
  * alone. */
-lk_status lk_replay_step_out(lk_replaying *r, uint32_t s, lk_error *err);
-lk_status lk_replay_rank_out(lk_replaying *r, uint32_t s, lk_error *err);
-lk_status lk_replay_itself(lk_replaying *r, uint32_t s, lk_error *err);
+lk_status lk_replay_step_out(lk_replaying *replaying, uint32_t s, lk_error *err);
+lk_status lk_replay_rank_out(lk_replaying *replaying, uint32_t s, lk_error *err);
+lk_status lk_replay_itself(lk_replaying *replaying, uint32_t s, lk_error *err);
 
 /* Overheads of a table, or of a trace to take them from. */
 lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err);
 /* The prediction of execution traces, which have no times (replay_works.c). */
-lk_status lk_replay_works_ask(lk_replaying *r, lk_overheads **table, lk_replay *out, lk_error *err);
+lk_status lk_replay_works_ask(lk_replaying *replaying, lk_overheads **table, lk_replay *out, lk_error *err);
 
 #endif

@@ -22,14 +22,14 @@ static void add_part(lk_replay_part *parts, size_t *count, const char *name, dou
 }
 
 /* The parts of a rank's step as measured. */
-static lk_status begin_parts(lk_replaying *r, const lk_lifted *lifted, uint32_t rank, lk_replay_step *out, lk_error *err) {
+static lk_status begin_parts(lk_replaying *replaying, const lk_lifted *lifted, uint32_t rank, lk_replay_step *out, lk_error *err) {
 	lk_device_use was;
 	LK_TRY(lk_lifted_use(lifted, NULL, NULL, rank, &was, err));
-	lk_replay_part *parts = LK_ARRAY(r->arena, lk_replay_part, LK_STREAMS + 2);
+	lk_replay_part *parts = LK_ARRAY(replaying->arena, lk_replay_part, LK_STREAMS + 2);
 	if (!parts) return lk_oom(err);
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		if (was.busy[s] <= 0) continue;
-		const char *name = lk_arena_printf(r->arena, "busy %s", lk_graph_stream(lifted->graph, rank, s));
+		const char *name = lk_arena_printf(replaying->arena, "busy %s", lk_graph_stream(lifted->graph, rank, s));
 		if (!name) return lk_oom(err);
 		add_part(parts, &out->part_count, name, was.busy[s]);
 	}
@@ -54,24 +54,24 @@ static lk_status add_parts(const lk_lifted *lifted, const lk_ran *ran, const int
 	return LK_OK;
 }
 
-static lk_replay_step *step_of(lk_replaying *r, uint32_t rank, uint32_t s) {
-	return (lk_replay_step *)&r->ranks[rank].steps[s];
+static lk_replay_step *step_of(lk_replaying *replaying, uint32_t rank, uint32_t s) {
+	return (lk_replay_step *)&replaying->ranks[rank].steps[s];
 }
 
-static lk_status begin_step(lk_replaying *r, uint32_t rank, uint32_t s, double baseline_s, lk_error *err) {
-	lk_replay_step *step = step_of(r, rank, s);
+static lk_status begin_step(lk_replaying *replaying, uint32_t rank, uint32_t s, double baseline_s, lk_error *err) {
+	lk_replay_step *step = step_of(replaying, rank, s);
 	step->baseline_s = baseline_s;
 	step->predicted_s = step->host_known = step->device_known = 0;
-	return begin_parts(r, r->base[s], rank, step, err);
+	return begin_parts(replaying, replaying->base[s], rank, step, err);
 }
 
-static lk_status add_run(lk_replaying *r, lk_ran **ran, const lk_retimed *times, uint32_t rank, uint32_t s, double share,
+static lk_status add_run(lk_replaying *replaying, lk_ran **ran, const lk_retimed *times, uint32_t rank, uint32_t s, double share,
                          lk_error *err) {
-	lk_replay_step *step = step_of(r, rank, s);
-	step->predicted_s += share * (double)lk_lifted_step_ps(r->base[s], ran[rank], rank) * 1e-12;
-	step->host_known += share * share_known(times->host_ns, r->shared);
+	lk_replay_step *step = step_of(replaying, rank, s);
+	step->predicted_s += share * (double)lk_lifted_step_ps(replaying->base[s], ran[rank], rank) * 1e-12;
+	step->host_known += share * share_known(times->host_ns, replaying->shared);
 	step->device_known += share * share_known(times->device_ns, false);
-	return add_parts(r->base[s], ran[rank], times->lag_ns, rank, share, step, err);
+	return add_parts(replaying->base[s], ran[rank], times->lag_ns, rank, share, step, err);
 }
 
 /* ---- one run ---- */
@@ -92,47 +92,47 @@ struct trial {
 	lk_ran **ran;
 };
 
-static void forget(struct trial *t) {
-	for (uint32_t i = 0; i < t->r->traces->count; i++) lk_retimed_free(&t->times[i]);
-	lk_arena_free(&t->arena);
+static void forget(struct trial *trial) {
+	for (uint32_t i = 0; i < trial->r->traces->count; i++) lk_retimed_free(&trial->times[i]);
+	lk_arena_free(&trial->arena);
 }
 
-static lk_status run(struct trial *t, uint32_t source, lk_error *err) {
-	lk_replaying *r = t->r;
-	lk_lifted *lifted = r->base[t->step];
-	forget(t);
-	for (uint32_t i = 0; i < r->traces->count; i++) {
-		if (!t->tables[i]) continue;
-		LK_TRY(lk_step_times_predict(t->tables[i], &lifted->rank[i], r->shared ? &r->shared[i] : NULL, source, &t->times[i], err));
+static lk_status run(struct trial *trial, uint32_t source, lk_error *err) {
+	lk_replaying *replaying = trial->r;
+	lk_lifted *lifted = replaying->base[trial->step];
+	forget(trial);
+	for (uint32_t i = 0; i < replaying->traces->count; i++) {
+		if (!trial->tables[i]) continue;
+		LK_TRY(lk_step_times_predict(trial->tables[i], &lifted->rank[i], replaying->shared ? &replaying->shared[i] : NULL, source, &trial->times[i], err));
 	}
-	lk_lift_retime(lifted, given, t->times);
-	return lk_lifted_run(&t->arena, lifted, &t->ran, err);
+	lk_lift_retime(lifted, given, trial->times);
+	return lk_lifted_run(&trial->arena, lifted, &trial->ran, err);
 }
 
-static lk_status begin_trial(struct trial *t, lk_replaying *r, uint32_t s, lk_error *err) {
-	uint32_t count = r->traces->count;
-	*t = (struct trial){.r = r, .step = s, .tables = calloc(count, sizeof *t->tables), .times = calloc(count, sizeof *t->times)};
-	return t->tables && t->times ? LK_OK : lk_oom(err);
+static lk_status begin_trial(struct trial *trial, lk_replaying *replaying, uint32_t s, lk_error *err) {
+	uint32_t count = replaying->traces->count;
+	*trial = (struct trial){.r = replaying, .step = s, .tables = calloc(count, sizeof *trial->tables), .times = calloc(count, sizeof *trial->times)};
+	return trial->tables && trial->times ? LK_OK : lk_oom(err);
 }
 
-static void end_trial(struct trial *t) {
-	if (t->times) forget(t);
-	for (uint32_t i = 0; t->tables && i < t->r->traces->count; i++) {
-		bool shared = i > 0 && t->tables[i] == t->tables[0];
-		if (!shared) lk_step_times_free(t->tables[i]);
+static void end_trial(struct trial *trial) {
+	if (trial->times) forget(trial);
+	for (uint32_t i = 0; trial->tables && i < trial->r->traces->count; i++) {
+		bool shared = i > 0 && trial->tables[i] == trial->tables[0];
+		if (!shared) lk_step_times_free(trial->tables[i]);
 	}
-	free(t->tables);
-	free(t->times);
+	free(trial->tables);
+	free(trial->times);
 }
 
 /* ---- steps ---- */
 
 /* Mean measured time of a rank's other steps. */
-static double other_steps(const lk_replaying *r, uint32_t rank, uint32_t but) {
+static double other_steps(const lk_replaying *replaying, uint32_t rank, uint32_t but) {
 	double sum = 0;
 	uint32_t count = 0;
-	for (uint32_t s = 0; s < r->steps; s++)
-		if (s != but && !r->left_out[s]) sum += measured_s(r->base[s], rank), count++;
+	for (uint32_t s = 0; s < replaying->steps; s++)
+		if (s != but && !replaying->left_out[s]) sum += measured_s(replaying->base[s], rank), count++;
 	return count ? sum / count : NAN;
 }
 
@@ -143,50 +143,50 @@ static bool has_peers(const lk_lifted *lifted) {
 	return false;
 }
 
-static lk_status learn_step(struct trial *t, uint32_t from, lk_error *err) {
-	lk_replaying *r = t->r;
-	lk_lifted *lifted = r->base[from];
+static lk_status learn_step(struct trial *trial, uint32_t from, lk_error *err) {
+	lk_replaying *replaying = trial->r;
+	lk_lifted *lifted = replaying->base[from];
 	bool again = has_peers(lifted);
-	if (again) LK_TRY(lk_lift_ranks(r->traces, r->first_step + from, r->first_step + t->step, &lifted, err));
+	if (again) LK_TRY(lk_lift_ranks(replaying->traces, replaying->first_step + from, replaying->first_step + trial->step, &lifted, err));
 	lk_status status = LK_OK;
-	for (uint32_t rank = 0; rank < r->traces->count && status == LK_OK; rank++)
-		status = lk_step_times_add(t->tables[rank], &lifted->rank[rank], from, err);
+	for (uint32_t rank = 0; rank < replaying->traces->count && status == LK_OK; rank++)
+		status = lk_step_times_add(trial->tables[rank], &lifted->rank[rank], from, err);
 	if (again) lk_lifted_free(lifted);
 	return status;
 }
 
 /* Every other step gives one run; of large steps so many that it stays bearable. Averaging the times instead would lose what
  * they have in common: the mean of two latenesses is no lateness, and waiting is what is left of it. */
-static uint32_t runs_of(const lk_replaying *r) {
+static uint32_t runs_of(const lk_replaying *replaying) {
 	enum { MOST_OPERATIONS = 30000000 };
-	uint64_t each = (uint64_t)r->base[0]->graph->ops.count * r->steps + 1;
+	uint64_t each = (uint64_t)replaying->base[0]->graph->ops.count * replaying->steps + 1;
 	uint64_t runs = MOST_OPERATIONS / each;
-	return runs < 1 ? 1 : runs > r->used ? r->used : (uint32_t)runs;
+	return runs < 1 ? 1 : runs > replaying->used ? replaying->used : (uint32_t)runs;
 }
 
-static lk_status predict_step(struct trial *t, lk_error *err) {
-	lk_replaying *r = t->r;
-	uint32_t sources[LK_REPLAY_STEPS], count = 0, most = runs_of(r);
-	for (uint32_t from = 0; from < r->steps; from++) {
-		if (from == t->step || r->left_out[from]) continue;
-		LK_TRY(learn_step(t, from, err));
+static lk_status predict_step(struct trial *trial, lk_error *err) {
+	lk_replaying *replaying = trial->r;
+	uint32_t sources[LK_REPLAY_STEPS], count = 0, most = runs_of(replaying);
+	for (uint32_t from = 0; from < replaying->steps; from++) {
+		if (from == trial->step || replaying->left_out[from]) continue;
+		LK_TRY(learn_step(trial, from, err));
 		sources[count++] = from;
 	}
 	if (most > count) most = count;
-	for (uint32_t rank = 0; rank < r->traces->count; rank++)
-		LK_TRY(begin_step(r, rank, t->step, other_steps(r, rank, t->step), err));
+	for (uint32_t rank = 0; rank < replaying->traces->count; rank++)
+		LK_TRY(begin_step(replaying, rank, trial->step, other_steps(replaying, rank, trial->step), err));
 	for (uint32_t i = 0; i < most; i++) {
-		LK_TRY(run(t, most < 2 && count > 1 ? LK_NONE : sources[i * count / most], err));
-		for (uint32_t rank = 0; rank < r->traces->count; rank++)
-			LK_TRY(add_run(r, t->ran, &t->times[rank], rank, t->step, 1.0 / most, err));
+		LK_TRY(run(trial, most < 2 && count > 1 ? LK_NONE : sources[i * count / most], err));
+		for (uint32_t rank = 0; rank < replaying->traces->count; rank++)
+			LK_TRY(add_run(replaying, trial->ran, &trial->times[rank], rank, trial->step, 1.0 / most, err));
 	}
 	return LK_OK;
 }
 
-lk_status lk_replay_step_out(lk_replaying *r, uint32_t s, lk_error *err) {
+lk_status lk_replay_step_out(lk_replaying *replaying, uint32_t s, lk_error *err) {
 	struct trial t;
-	lk_status status = begin_trial(&t, r, s, err);
-	for (uint32_t i = 0; i < r->traces->count && status == LK_OK; i++)
+	lk_status status = begin_trial(&t, replaying, s, err);
+	for (uint32_t i = 0; i < replaying->traces->count && status == LK_OK; i++)
 		if (!(t.tables[i] = lk_step_times_new())) status = lk_oom(err);
 	if (status == LK_OK) status = predict_step(&t, err);
 	end_trial(&t);
@@ -195,45 +195,45 @@ lk_status lk_replay_step_out(lk_replaying *r, uint32_t s, lk_error *err) {
 
 /* ---- ranks ---- */
 
-static double other_ranks(const lk_replaying *r, uint32_t s, uint32_t but) {
+static double other_ranks(const lk_replaying *replaying, uint32_t s, uint32_t but) {
 	double sum = 0;
-	uint32_t count = r->traces->count;
+	uint32_t count = replaying->traces->count;
 	for (uint32_t rank = 0; rank < count; rank++)
-		if (rank != but) sum += measured_s(r->base[s], rank);
+		if (rank != but) sum += measured_s(replaying->base[s], rank);
 	return count > 1 ? sum / (count - 1) : NAN;
 }
 
 /* One rank is held out at a time: no rank's time is taken from it, not even where it only makes others wait. */
-static lk_status predict_rank(struct trial *t, uint32_t out, lk_error *err) {
-	lk_replaying *r = t->r;
-	uint32_t count = r->traces->count;
-	if (!(t->tables[0] = lk_step_times_new())) return lk_oom(err);
+static lk_status predict_rank(struct trial *trial, uint32_t out, lk_error *err) {
+	lk_replaying *replaying = trial->r;
+	uint32_t count = replaying->traces->count;
+	if (!(trial->tables[0] = lk_step_times_new())) return lk_oom(err);
 	for (uint32_t rank = 0; rank < count; rank++) {
-		t->tables[rank] = t->tables[0];
-		if (rank != out) LK_TRY(lk_step_times_add(t->tables[0], &r->base[t->step]->rank[rank], rank, err));
+		trial->tables[rank] = trial->tables[0];
+		if (rank != out) LK_TRY(lk_step_times_add(trial->tables[0], &replaying->base[trial->step]->rank[rank], rank, err));
 	}
-	LK_TRY(begin_step(r, out, t->step, other_ranks(r, t->step, out), err));
+	LK_TRY(begin_step(replaying, out, trial->step, other_ranks(replaying, trial->step, out), err));
 	/* What ranks have in common is the run, not their times: one run with the means. */
-	LK_TRY(run(t, LK_NONE, err));
-	return add_run(r, t->ran, &t->times[out], out, t->step, 1, err);
+	LK_TRY(run(trial, LK_NONE, err));
+	return add_run(replaying, trial->ran, &trial->times[out], out, trial->step, 1, err);
 }
 
 /* Each rank held out costs a look at all the others: of many, every n-th is. */
-static bool is_held_out(const lk_replaying *r, uint32_t rank) {
+static bool is_held_out(const lk_replaying *replaying, uint32_t rank) {
 	enum { MOST_RANKS = 16 };
-	uint32_t every = (r->traces->count + MOST_RANKS - 1) / MOST_RANKS;
+	uint32_t every = (replaying->traces->count + MOST_RANKS - 1) / MOST_RANKS;
 	return rank % every == 0;
 }
 
-lk_status lk_replay_rank_out(lk_replaying *r, uint32_t s, lk_error *err) {
+lk_status lk_replay_rank_out(lk_replaying *replaying, uint32_t s, lk_error *err) {
 	lk_status status = LK_OK;
-	for (uint32_t out = 0; out < r->traces->count && status == LK_OK; out++) {
+	for (uint32_t out = 0; out < replaying->traces->count && status == LK_OK; out++) {
 		struct trial t;
-		if (!is_held_out(r, out)) {
-			step_of(r, out, s)->left_out = "of so many ranks, only some are held out";
+		if (!is_held_out(replaying, out)) {
+			step_of(replaying, out, s)->left_out = "of so many ranks, only some are held out";
 			continue;
 		}
-		status = begin_trial(&t, r, s, err);
+		status = begin_trial(&t, replaying, s, err);
 		if (status == LK_OK) status = predict_rank(&t, out, err);
 		end_trial(&t);
 	}
@@ -243,21 +243,21 @@ lk_status lk_replay_rank_out(lk_replaying *r, uint32_t s, lk_error *err) {
 /* ---- nothing ---- */
 
 /* By its own times, but for shared overheads. */
-static lk_status predict_itself(struct trial *t, lk_error *err) {
-	lk_replaying *r = t->r;
-	for (uint32_t rank = 0; rank < r->traces->count; rank++) {
-		if (!(t->tables[rank] = lk_step_times_new())) return lk_oom(err);
-		LK_TRY(lk_step_times_add(t->tables[rank], &r->base[t->step]->rank[rank], t->step, err));
-		LK_TRY(begin_step(r, rank, t->step, NAN, err));
+static lk_status predict_itself(struct trial *trial, lk_error *err) {
+	lk_replaying *replaying = trial->r;
+	for (uint32_t rank = 0; rank < replaying->traces->count; rank++) {
+		if (!(trial->tables[rank] = lk_step_times_new())) return lk_oom(err);
+		LK_TRY(lk_step_times_add(trial->tables[rank], &replaying->base[trial->step]->rank[rank], trial->step, err));
+		LK_TRY(begin_step(replaying, rank, trial->step, NAN, err));
 	}
-	LK_TRY(run(t, t->step, err));
-	for (uint32_t rank = 0; rank < r->traces->count; rank++) LK_TRY(add_run(r, t->ran, &t->times[rank], rank, t->step, 1, err));
+	LK_TRY(run(trial, trial->step, err));
+	for (uint32_t rank = 0; rank < replaying->traces->count; rank++) LK_TRY(add_run(replaying, trial->ran, &trial->times[rank], rank, trial->step, 1, err));
 	return LK_OK;
 }
 
-lk_status lk_replay_itself(lk_replaying *r, uint32_t s, lk_error *err) {
+lk_status lk_replay_itself(lk_replaying *replaying, uint32_t s, lk_error *err) {
 	struct trial t;
-	lk_status status = begin_trial(&t, r, s, err);
+	lk_status status = begin_trial(&t, replaying, s, err);
 	if (status == LK_OK) status = predict_itself(&t, err);
 	end_trial(&t);
 	return status;

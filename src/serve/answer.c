@@ -49,42 +49,42 @@ static void write_all(int fd, const void *bytes, size_t size) {
 	}
 }
 
-static void tell(const struct child *c, lk_frame_kind kind, const void *bytes, size_t size) {
+static void tell(const struct child *child, lk_frame_kind kind, const void *bytes, size_t size) {
 	lk_frame frame = {.kind = kind, .size = (uint32_t)size};
-	write_all(c->out, &frame, sizeof frame);
-	write_all(c->out, bytes, size);
+	write_all(child->out, &frame, sizeof frame);
+	write_all(child->out, bytes, size);
 }
 
 static void tell_progress(void *context, int gpus, double done, double all) {
-	struct child *c = context;
+	struct child *child = context;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	double t = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-	if (t - c->told < PROGRESS_S && done < all) return;
-	c->told = t;
+	if (t - child->told < PROGRESS_S && done < all) return;
+	child->told = t;
 	lk_progress progress = {gpus, done, all};
-	tell(c, LK_FRAME_PROGRESS, &progress, sizeof progress);
+	tell(child, LK_FRAME_PROGRESS, &progress, sizeof progress);
 }
 
 /* ---- files of the question ---- */
 
-static void copy_value(lk_json_writer *w, const char *key, const lk_value *value) {
+static void copy_value(lk_json_writer *writer, const char *key, const lk_value *value) {
 	switch (value->kind) {
 	case LK_JSON_OBJECT:
-		lk_json_object(w, key);
-		for (size_t i = 0; i < value->count; i++) copy_value(w, value->keys[i], &value->items[i]);
-		lk_json_object_end(w);
+		lk_json_object(writer, key);
+		for (size_t i = 0; i < value->count; i++) copy_value(writer, value->keys[i], &value->items[i]);
+		lk_json_object_end(writer);
 		break;
 	case LK_JSON_ARRAY:
-		lk_json_array(w, key);
-		for (size_t i = 0; i < value->count; i++) copy_value(w, NULL, &value->items[i]);
-		lk_json_array_end(w);
+		lk_json_array(writer, key);
+		for (size_t i = 0; i < value->count; i++) copy_value(writer, NULL, &value->items[i]);
+		lk_json_array_end(writer);
 		break;
-	case LK_JSON_STRING: lk_json_put_text(w, key, value->text); break;
-	case LK_JSON_NUMBER: lk_json_put_number(w, key, value->number); break;
-	case LK_JSON_TRUE: lk_json_put_bool(w, key, true); break;
-	case LK_JSON_FALSE: lk_json_put_bool(w, key, false); break;
-	default: lk_json_put_null(w, key); break;
+	case LK_JSON_STRING: lk_json_put_text(writer, key, value->text); break;
+	case LK_JSON_NUMBER: lk_json_put_number(writer, key, value->number); break;
+	case LK_JSON_TRUE: lk_json_put_bool(writer, key, true); break;
+	case LK_JSON_FALSE: lk_json_put_bool(writer, key, false); break;
+	default: lk_json_put_null(writer, key); break;
 	}
 }
 
@@ -106,71 +106,71 @@ static lk_status write_file(const lk_serve_file *file, lk_error *err) {
 }
 
 /* Launch lines and scripts name further files: they are taken only where the kernel keeps this process from them. */
-static lk_status check_confined(const struct child *c, bool confined, lk_error *err) {
+static lk_status check_confined(const struct child *child, bool confined, lk_error *err) {
 	if (confined) return LK_OK;
-	bool names = c->words.launch_count > 0;
-	for (int i = 0; i < c->words.file_count; i++)
-		names |= strcmp(c->words.files[i].name, "script.sh") == 0 ||
-			strcmp(c->words.files[i].name, "ds_config.json") == 0;
+	bool names = child->words.launch_count > 0;
+	for (int i = 0; i < child->words.file_count; i++)
+		names |= strcmp(child->words.files[i].name, "script.sh") == 0 ||
+			strcmp(child->words.files[i].name, "ds_config.json") == 0;
 	if (!names) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "launch",
 			"launch lines and scripts can name files, and this kernel cannot keep them away");
-	return lk_hint(err, "use lockstep %s, or Linux 5.13 or later with Landlock", c->args.verb->name);
+	return lk_hint(err, "use lockstep %s, or Linux 5.13 or later with Landlock", child->args.verb->name);
 }
 
 /* ---- the verbs ---- */
 
-static lk_status predict(struct child *c, lk_error *err) {
+static lk_status predict(struct child *child, lk_error *err) {
 	lk_predict_request r;
 	lk_prediction *prediction = NULL;
 	size_t count;
-	LK_TRY(lk_args_combinations(&c->args, &count, err));
+	LK_TRY(lk_args_combinations(&child->args, &count, err));
 	if (count > 1) {
 		lk_fail(err, LK_ERR_INPUT, "body", "the lists make %zu combinations", count);
 		return lk_hint(err, "ask for one at a time");
 	}
 	lk_predict_defaults(&r);
-	LK_TRY(lk_args_fill(&c->args, 0, &r, err));
-	r.launch = c->words.launch, r.launch_count = c->words.launch_count;
-	r.detail = c->question->form != LK_FORM_RESULT;
-	if (c->question->form == LK_FORM_PICTURE) r.no_sensitivity = r.no_fixes = true;
+	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
+	r.launch = child->words.launch, r.launch_count = child->words.launch_count;
+	r.detail = child->question->form != LK_FORM_RESULT;
+	if (child->question->form == LK_FORM_PICTURE) r.no_sensitivity = r.no_fixes = true;
 	LK_TRY(lk_predict(&r, &prediction, err));
 	lk_sweep_row row = {prediction, NULL, &r};
-	lk_status status = c->question->form != LK_FORM_RESULT
-		? lk_report_predict(prediction, LK_REPORT_JSON, NULL, c->answer, err)
-		: lk_sweep_print(&row, 1, LK_OUTPUT_JSON, false, false, NULL, c->answer, err);
+	lk_status status = child->question->form != LK_FORM_RESULT
+		? lk_report_predict(prediction, LK_REPORT_JSON, NULL, child->answer, err)
+		: lk_sweep_print(&row, 1, LK_OUTPUT_JSON, false, false, NULL, child->answer, err);
 	lk_predict_free(prediction);
 	return status;
 }
 
-static lk_status plan(struct child *c, lk_error *err) {
+static lk_status plan(struct child *child, lk_error *err) {
 	lk_plan_request r;
 	lk_plan *found = NULL;
 	lk_plan_defaults(&r);
-	LK_TRY(lk_args_fill(&c->args, 0, &r, err));
-	r.job.launch = c->words.launch, r.job.launch_count = c->words.launch_count;
-	r.threads = c->question->threads;
-	r.progress = tell_progress, r.progress_context = c;
+	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
+	r.job.launch = child->words.launch, r.job.launch_count = child->words.launch_count;
+	r.threads = child->question->threads;
+	r.progress = tell_progress, r.progress_context = child;
 	LK_TRY(lk_plan_find(&r, &found, err));
-	lk_status status = c->question->form != LK_FORM_RESULT
-		? lk_report_plan(found, LK_REPORT_JSON, NULL, c->answer, err)
-		: lk_plan_print(found, LK_OUTPUT_JSON, false, false, NULL, c->answer, err);
+	lk_status status = child->question->form != LK_FORM_RESULT
+		? lk_report_plan(found, LK_REPORT_JSON, NULL, child->answer, err)
+		: lk_plan_print(found, LK_OUTPUT_JSON, false, false, NULL, child->answer, err);
 	lk_plan_free(found);
 	return status;
 }
 
-static lk_status explain(struct child *c, lk_error *err) {
+static lk_status explain(struct child *child, lk_error *err) {
 	lk_explain_request r;
 	lk_explanation *found = NULL;
 	lk_explain_defaults(&r);
-	LK_TRY(lk_args_fill(&c->args, 0, &r, err));
-	r.traces = c->question->traces, r.trace_count = c->question->trace_count;
-	r.threads = c->question->threads;
-	r.roofline = c->question->form != LK_FORM_RESULT;
+	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
+	r.traces = child->question->traces, r.trace_count = child->question->trace_count;
+	r.threads = child->question->threads;
+	r.roofline = child->question->form != LK_FORM_RESULT;
 	LK_TRY(lk_explain(&r, &found, err));
-	lk_status status = c->question->form != LK_FORM_RESULT
-		? lk_report_explain(found, LK_REPORT_JSON, NULL, c->answer, err)
-		: lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL, c->answer, err);
+	lk_status status = child->question->form != LK_FORM_RESULT
+		? lk_report_explain(found, LK_REPORT_JSON, NULL, child->answer, err)
+		: lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL, child->answer, err);
 	lk_explain_free(found);
 	return status;
 }
@@ -178,40 +178,40 @@ static lk_status explain(struct child *c, lk_error *err) {
 /* ---- the child ---- */
 
 /* The words of the fields and, of an explanation, the traces behind them. */
-static lk_status parse(struct child *c, lk_error *err) {
-	const lk_question *q = c->question;
-	const lk_verb *verb = lk_question_verb(q->kind);
-	LK_TRY(lk_serve_fields(verb, q->body, q->size, &c->arena, &c->words, err));
-	const char **words = LK_ARRAY(&c->arena, const char *, (size_t)c->words.count + (size_t)q->trace_count + 1);
+static lk_status parse(struct child *child, lk_error *err) {
+	const lk_question *question = child->question;
+	const lk_verb *verb = lk_question_verb(question->kind);
+	LK_TRY(lk_serve_fields(verb, question->body, question->size, &child->arena, &child->words, err));
+	const char **words = LK_ARRAY(&child->arena, const char *, (size_t)child->words.count + (size_t)question->trace_count + 1);
 	if (!words) return lk_oom(err);
 	int count = 0;
-	for (int i = 0; i < c->words.count; i++) words[count++] = c->words.words[i];
-	for (int i = 0; i < q->trace_count; i++) words[count++] = q->traces[i];
-	return lk_args_parse(verb, count, words, &c->args, err);
+	for (int i = 0; i < child->words.count; i++) words[count++] = child->words.words[i];
+	for (int i = 0; i < question->trace_count; i++) words[count++] = question->traces[i];
+	return lk_args_parse(verb, count, words, &child->args, err);
 }
 
-static lk_status ask(struct child *c, lk_error *err) {
+static lk_status ask(struct child *child, lk_error *err) {
 	static lk_status (*const verbs[LK_ASK_KINDS])(struct child *, lk_error *) = {predict, plan, explain};
-	if (chdir(c->question->folder) != 0)
-		return lk_fail(err, LK_ERR_IO, c->question->folder, "cannot enter: %s", strerror(errno));
+	if (chdir(child->question->folder) != 0)
+		return lk_fail(err, LK_ERR_IO, child->question->folder, "cannot enter: %s", strerror(errno));
 	/* What was sent is looked at where it can do no harm. */
 	bool confined = lk_confine_files(true);
-	LK_TRY(parse(c, err));
-	LK_TRY(check_confined(c, confined, err));
-	for (int i = 0; i < c->words.file_count; i++) LK_TRY(write_file(&c->words.files[i], err));
+	LK_TRY(parse(child, err));
+	LK_TRY(check_confined(child, confined, err));
+	for (int i = 0; i < child->words.file_count; i++) LK_TRY(write_file(&child->words.files[i], err));
 	lk_confine_files(false);
-	c->answer = open_memstream(&c->text, &c->size);
-	if (!c->answer) return lk_oom(err);
-	lk_status status = verbs[c->question->kind](c, err);
+	child->answer = open_memstream(&child->text, &child->size);
+	if (!child->answer) return lk_oom(err);
+	lk_status status = verbs[child->question->kind](child, err);
 	/* A file that the question named: that it is there is told as little as what is in it. */
 	if (status == LK_ERR_IO) {
 		char where[sizeof err->where];
 		memcpy(where, err->where, sizeof where);
 		lk_fail(err, LK_ERR_INPUT, where, "is not among the files that were sent");
-		return lk_hint(err, "the server reads no others; leave it out, or use lockstep %s", c->args.verb->name);
+		return lk_hint(err, "the server reads no others; leave it out, or use lockstep %s", child->args.verb->name);
 	}
 	LK_TRY(status);
-	return fclose(c->answer) == 0 ? LK_OK : lk_oom(err);
+	return fclose(child->answer) == 0 ? LK_OK : lk_oom(err);
 }
 
 void lk_answer(const lk_question *question, int out) {

@@ -50,11 +50,11 @@ static char *copy(const void *bytes, size_t size) {
 	return out;
 }
 
-static void free_question(lk_question *q) {
-	for (int i = 0; q->traces && i < q->trace_count; i++) free((char *)q->traces[i]);
-	free((void *)q->traces);
-	free((char *)q->folder);
-	free((char *)q->body);
+static void free_question(lk_question *question) {
+	for (int i = 0; question->traces && i < question->trace_count; i++) free((char *)question->traces[i]);
+	free((void *)question->traces);
+	free((char *)question->folder);
+	free((char *)question->body);
 }
 
 lk_ask *lk_ask_new(const lk_question *question, double seconds) {

@@ -69,15 +69,15 @@ enum { LK_BODY_LIMIT = 1 << 20, LK_PEERS = 512, LK_UPLOADS = 4 };
 /* http_routes.c. *route is NULL where the path is unknown or the method wrong; `allowed` then says which would do. */
 const lk_route *lk_route_find(const char *method, const char *path, const char **rest, const char **allowed);
 /* A question of this kind, with the body, in a folder of its own; NULL: answered with an error. */
-lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folder, const char *const *traces,
+lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder, const char *const *traces,
 	int count);
 
 /* http_respond.c. All of them queue the answer of the exchange. `text` of lk_respond is copied. */
-enum MHD_Result lk_respond(lk_exchange *x, unsigned status, const char *type, const void *bytes, size_t size);
-enum MHD_Result lk_respond_static(lk_exchange *x, const char *type, const void *bytes, size_t size);
-enum MHD_Result lk_respond_json(lk_exchange *x, unsigned status, char *text, size_t size); /* takes `text` over */
-enum MHD_Result lk_respond_error(lk_exchange *x, unsigned status, const lk_error *err);
-enum MHD_Result lk_respond_with(lk_exchange *x, unsigned status, const lk_error *err, const char *header,
+enum MHD_Result lk_respond(lk_exchange *exchange, unsigned status, const char *type, const void *bytes, size_t size);
+enum MHD_Result lk_respond_static(lk_exchange *exchange, const char *type, const void *bytes, size_t size);
+enum MHD_Result lk_respond_json(lk_exchange *exchange, unsigned status, char *text, size_t size); /* takes `text` over */
+enum MHD_Result lk_respond_error(lk_exchange *exchange, unsigned status, const lk_error *err);
+enum MHD_Result lk_respond_with(lk_exchange *exchange, unsigned status, const lk_error *err, const char *header,
 								const char *value);
 
 /* http_request.c: libmicrohttpd's callbacks. */
@@ -94,11 +94,11 @@ double lk_peers_deadline(const lk_server *server);
 void lk_peers_step(lk_server *server);
 
 /* http_upload.c: traces that come as multipart/form-data. */
-lk_upload *lk_upload_new(lk_exchange *x);
+lk_upload *lk_upload_new(lk_exchange *exchange);
 /* What is wrong shows in lk_upload_ask. */
 void lk_upload_take(lk_upload *upload, const char *data, size_t size);
 /* The question, or NULL: answered with an error. */
-lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *x);
+lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange);
 void lk_upload_free(lk_upload *upload);
 
 /* http_assets.c: the page's files; NULL where there is none of this path. */

@@ -16,8 +16,8 @@ void lk_peer_within(lk_peer *peer, double seconds) {
 /* Where nearly all places are taken, the one that has waited longest for its client gives way. */
 static void make_place(const lk_server *server) {
 	lk_peer *oldest = NULL;
-	for (lk_peer *p = server->peers; p; p = p->next)
-		if (!p->asking && !p->leaving && (!oldest || p->deadline < oldest->deadline)) oldest = p;
+	for (lk_peer *peer = server->peers; peer; peer = peer->next)
+		if (!peer->asking && !peer->leaving && (!oldest || peer->deadline < oldest->deadline)) oldest = peer;
 	if (!oldest) return;
 	oldest->leaving = true;
 	shutdown(oldest->fd, SHUT_RDWR);
@@ -52,17 +52,17 @@ void lk_peer_notify(void *server, struct MHD_Connection *connection, void **peer
 
 double lk_peers_deadline(const lk_server *server) {
 	double first = INFINITY;
-	for (const lk_peer *p = server->peers; p; p = p->next)
-		if (!p->asking && p->deadline < first) first = p->deadline;
+	for (const lk_peer *peer = server->peers; peer; peer = peer->next)
+		if (!peer->asking && peer->deadline < first) first = peer->deadline;
 	return first;
 }
 
 void lk_peers_step(lk_server *server) {
 	double now = lk_serve_now();
-	for (lk_peer *p = server->peers; p; p = p->next) {
-		if (p->asking || p->deadline > now) continue;
-		shutdown(p->fd, SHUT_RDWR);
+	for (lk_peer *peer = server->peers; peer; peer = peer->next) {
+		if (peer->asking || peer->deadline > now) continue;
+		shutdown(peer->fd, SHUT_RDWR);
 		/* The library notices; that it does is not waited for without end. */
-		p->deadline = now + 1;
+		peer->deadline = now + 1;
 	}
 }

@@ -23,48 +23,48 @@ static const struct {
 	{"Cache-Control", "no-store"},
 };
 
-static enum MHD_Result queue(lk_exchange *x, unsigned status, const char *type, struct MHD_Response *response,
+static enum MHD_Result queue(lk_exchange *exchange, unsigned status, const char *type, struct MHD_Response *response,
 							 const char *header, const char *value) {
 	if (!response) return MHD_NO;
 	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
 		MHD_add_response_header(response, headers[i].name, headers[i].value);
 	MHD_add_response_header(response, "Content-Type", type);
 	if (header) MHD_add_response_header(response, header, value);
-	if (x->peer) x->peer->asking = false, lk_peer_within(x->peer, TAKING_S);
-	enum MHD_Result result = MHD_queue_response(x->connection, status, response);
+	if (exchange->peer) exchange->peer->asking = false, lk_peer_within(exchange->peer, TAKING_S);
+	enum MHD_Result result = MHD_queue_response(exchange->connection, status, response);
 	MHD_destroy_response(response);
 	return result;
 }
 
-enum MHD_Result lk_respond(lk_exchange *x, unsigned status, const char *type, const void *bytes, size_t size) {
-	struct MHD_Response *r = MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_MUST_COPY);
-	return queue(x, status, type, r, NULL, NULL);
+enum MHD_Result lk_respond(lk_exchange *exchange, unsigned status, const char *type, const void *bytes, size_t size) {
+	struct MHD_Response *Response = MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_MUST_COPY);
+	return queue(exchange, status, type, Response, NULL, NULL);
 }
 
-enum MHD_Result lk_respond_static(lk_exchange *x, const char *type, const void *bytes, size_t size) {
-	struct MHD_Response *r = MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT);
-	return queue(x, MHD_HTTP_OK, type, r, NULL, NULL);
+enum MHD_Result lk_respond_static(lk_exchange *exchange, const char *type, const void *bytes, size_t size) {
+	struct MHD_Response *Response = MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT);
+	return queue(exchange, MHD_HTTP_OK, type, Response, NULL, NULL);
 }
 
-static enum MHD_Result respond_text(lk_exchange *x, unsigned status, char *text, size_t size, const char *header,
+static enum MHD_Result respond_text(lk_exchange *exchange, unsigned status, char *text, size_t size, const char *header,
 									const char *value) {
 	if (!text) return MHD_NO;
-	struct MHD_Response *r = MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
-	if (!r) free(text);
-	return queue(x, status, json, r, header, value);
+	struct MHD_Response *Response = MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+	if (!Response) free(text);
+	return queue(exchange, status, json, Response, header, value);
 }
 
-enum MHD_Result lk_respond_json(lk_exchange *x, unsigned status, char *text, size_t size) {
-	return respond_text(x, status, text, size, NULL, NULL);
+enum MHD_Result lk_respond_json(lk_exchange *exchange, unsigned status, char *text, size_t size) {
+	return respond_text(exchange, status, text, size, NULL, NULL);
 }
 
-enum MHD_Result lk_respond_with(lk_exchange *x, unsigned status, const lk_error *err, const char *header,
+enum MHD_Result lk_respond_with(lk_exchange *exchange, unsigned status, const lk_error *err, const char *header,
 								const char *value) {
 	size_t size = 0;
 	char *text = lk_error_json(err, &size);
-	return respond_text(x, status, text, size, header, value);
+	return respond_text(exchange, status, text, size, header, value);
 }
 
-enum MHD_Result lk_respond_error(lk_exchange *x, unsigned status, const lk_error *err) {
-	return lk_respond_with(x, status, err, NULL, NULL);
+enum MHD_Result lk_respond_error(lk_exchange *exchange, unsigned status, const lk_error *err) {
+	return lk_respond_with(exchange, status, err, NULL, NULL);
 }

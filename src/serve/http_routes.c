@@ -14,96 +14,96 @@ enum { NICE = 5, NICE_QUICK = 1 };
 
 /* ---- what is known without asking ---- */
 
-static enum MHD_Result get_list(lk_exchange *x, const lk_list_text *list) {
-	return lk_respond_static(x, "application/json", list->text, list->size);
+static enum MHD_Result get_list(lk_exchange *exchange, const lk_list_text *list) {
+	return lk_respond_static(exchange, "application/json", list->text, list->size);
 }
 
-static enum MHD_Result get_style(lk_exchange *x) {
-	return lk_respond_static(x, "text/css; charset=utf-8", x->server->lists.style.text, x->server->lists.style.size);
+static enum MHD_Result get_style(lk_exchange *exchange) {
+	return lk_respond_static(exchange, "text/css; charset=utf-8", exchange->server->lists.style.text, exchange->server->lists.style.size);
 }
 
-static enum MHD_Result get_script(lk_exchange *x) {
-	return lk_respond_static(x, "text/javascript; charset=utf-8", x->server->lists.script.text,
-		x->server->lists.script.size);
+static enum MHD_Result get_script(lk_exchange *exchange) {
+	return lk_respond_static(exchange, "text/javascript; charset=utf-8", exchange->server->lists.script.text,
+		exchange->server->lists.script.size);
 }
 
-static enum MHD_Result get_models(lk_exchange *x) {
-	return get_list(x, &x->server->lists.models);
+static enum MHD_Result get_models(lk_exchange *exchange) {
+	return get_list(exchange, &exchange->server->lists.models);
 }
 
-static enum MHD_Result get_gpus(lk_exchange *x) {
-	return get_list(x, &x->server->lists.gpus);
+static enum MHD_Result get_gpus(lk_exchange *exchange) {
+	return get_list(exchange, &exchange->server->lists.gpus);
 }
 
-static enum MHD_Result get_options(lk_exchange *x) {
-	return get_list(x, &x->server->lists.options);
+static enum MHD_Result get_options(lk_exchange *exchange) {
+	return get_list(exchange, &exchange->server->lists.options);
 }
 
-static enum MHD_Result get_openapi(lk_exchange *x) {
+static enum MHD_Result get_openapi(lk_exchange *exchange) {
 	size_t size = 0;
 	const char *text = lk_data_file("web/openapi.json", &size);
-	return text ? lk_respond_static(x, "application/json", text, size) : MHD_NO;
+	return text ? lk_respond_static(exchange, "application/json", text, size) : MHD_NO;
 }
 
-static enum MHD_Result get_health(lk_exchange *x) {
-	const lk_asks *asks = &x->server->asks;
+static enum MHD_Result get_health(lk_exchange *exchange) {
+	const lk_asks *asks = &exchange->server->asks;
 	char text[256];
 	int size = snprintf(text, sizeof text,
 		"{\"status\": \"ok\", \"version\": \"%s\", \"data_date\": \"%s\", \"running\": %d, \"waiting\": %d, "
 		"\"upload_bytes\": %.0f}\n",
 		lk_version(), lk_data_date(), asks->running[0] + asks->running[1], asks->waiting,
-		x->server->request->upload_mib * 1048576);
-	return lk_respond(x, MHD_HTTP_OK, "application/json", text, (size_t)size);
+		exchange->server->request->upload_mib * 1048576);
+	return lk_respond(exchange, MHD_HTTP_OK, "application/json", text, (size_t)size);
 }
 
-static enum MHD_Result get_asset(lk_exchange *x) {
+static enum MHD_Result get_asset(lk_exchange *exchange) {
 	const char *type = NULL;
 	size_t size = 0;
-	const char *bytes = lk_asset_find(x->rest, &type, &size);
-	if (bytes) return lk_respond_static(x, type, bytes, size);
+	const char *bytes = lk_asset_find(exchange->rest, &type, &size);
+	if (bytes) return lk_respond_static(exchange, type, bytes, size);
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "path", "there is nothing here");
 	lk_hint(&err, "the page is at /");
-	return lk_respond_error(x, MHD_HTTP_NOT_FOUND, &err);
+	return lk_respond_error(exchange, MHD_HTTP_NOT_FOUND, &err);
 }
 
 /* ---- questions ---- */
 
-static enum MHD_Result busy(lk_exchange *x) {
+static enum MHD_Result busy(lk_exchange *exchange) {
 	lk_error err = {0};
-	bool ending = x->server->ending;
+	bool ending = exchange->server->ending;
 	lk_fail(&err, LK_ERR_IO, "server", ending ? "it is ending" : "too many questions wait");
 	lk_hint(&err, ending ? "start lockstep serve again" : "ask again in a few seconds");
-	return lk_respond_with(x, MHD_HTTP_SERVICE_UNAVAILABLE, &err, MHD_HTTP_HEADER_RETRY_AFTER, "2");
+	return lk_respond_with(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, &err, MHD_HTTP_HEADER_RETRY_AFTER, "2");
 }
 
-lk_ask *lk_exchange_ask(lk_exchange *x, lk_question_kind kind, const char *folder, const char *const *traces,
+lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder, const char *const *traces,
 						int count) {
-	const lk_serve_request *r = x->server->request;
+	const lk_serve_request *request = exchange->server->request;
 	char own[LK_FOLDER_SIZE];
 	lk_error err = {0};
 	bool quick = kind == LK_ASK_PREDICT;
-	if (x->server->ending) {
-		busy(x);
+	if (exchange->server->ending) {
+		busy(exchange);
 		return NULL;
 	}
-	if (!folder && lk_folder_below(x->server->folder, ++x->server->folders, own, &err) != LK_OK) {
-		lk_respond_error(x, MHD_HTTP_SERVICE_UNAVAILABLE, &err);
+	if (!folder && lk_folder_below(exchange->server->folder, ++exchange->server->folders, own, &err) != LK_OK) {
+		lk_respond_error(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, &err);
 		return NULL;
 	}
-	double seconds = quick ? r->seconds : r->long_seconds;
-	int threads = quick ? 1 : x->server->workers;
+	double seconds = quick ? request->seconds : request->long_seconds;
+	int threads = quick ? 1 : exchange->server->workers;
 	lk_question question = {
-		.kind = kind, .folder = folder ? folder : own, .body = x->size ? x->body : "{}", .size = x->size ? x->size : 2,
-		.traces = traces, .trace_count = count, .threads = threads, .form = x->form,
-		.limits = {.memory_bytes = r->memory_mib * 1048576, .cpu_seconds = seconds * threads,
-			.nice = x->form == LK_FORM_PICTURE ? NICE_QUICK : NICE},
+		.kind = kind, .folder = folder ? folder : own, .body = exchange->size ? exchange->body : "{}", .size = exchange->size ? exchange->size : 2,
+		.traces = traces, .trace_count = count, .threads = threads, .form = exchange->form,
+		.limits = {.memory_bytes = request->memory_mib * 1048576, .cpu_seconds = seconds * threads,
+			.nice = exchange->form == LK_FORM_PICTURE ? NICE_QUICK : NICE},
 	};
-	if (x->page && quick) snprintf(question.page, sizeof question.page, "%s", x->page);
+	if (exchange->page && quick) snprintf(question.page, sizeof question.page, "%s", exchange->page);
 	lk_ask *ask = lk_ask_new(&question, seconds);
 	if (ask) return ask;
 	lk_folder_remove(question.folder);
-	busy(x);
+	busy(exchange);
 	return NULL;
 }
 
@@ -114,68 +114,68 @@ static void resume(void *exchange) {
 	x->suspended = false;
 }
 
-static enum MHD_Result post_predict(lk_exchange *x) {
-	if (x->page) lk_asks_overtake(&x->server->asks, x->page);
-	if (x->server->asks.waiting >= LK_ASKS_WAITING) return busy(x);
-	lk_ask *ask = lk_exchange_ask(x, LK_ASK_PREDICT, NULL, NULL, 0);
+static enum MHD_Result post_predict(lk_exchange *exchange) {
+	if (exchange->page) lk_asks_overtake(&exchange->server->asks, exchange->page);
+	if (exchange->server->asks.waiting >= LK_ASKS_WAITING) return busy(exchange);
+	lk_ask *ask = lk_exchange_ask(exchange, LK_ASK_PREDICT, NULL, NULL, 0);
 	if (!ask) return MHD_YES;
-	ask->ended = resume, ask->owner = x;
-	x->ask = ask;
-	x->suspended = true;
-	MHD_suspend_connection(x->connection);
-	if (x->peer) x->peer->asking = true;
-	lk_asks_submit(&x->server->asks, ask);
+	ask->ended = resume, ask->owner = exchange;
+	exchange->ask = ask;
+	exchange->suspended = true;
+	MHD_suspend_connection(exchange->connection);
+	if (exchange->peer) exchange->peer->asking = true;
+	lk_asks_submit(&exchange->server->asks, ask);
 	return MHD_YES;
 }
 
-static enum MHD_Result respond_job(lk_exchange *x, unsigned status, const lk_job *job) {
+static enum MHD_Result respond_job(lk_exchange *exchange, unsigned status, const lk_job *job) {
 	size_t size = 0;
 	char *text = lk_job_json(job, &size);
-	return lk_respond_json(x, status, text, size);
+	return lk_respond_json(exchange, status, text, size);
 }
 
 /* A job for the question; without a question the exchange is answered. */
-static enum MHD_Result start_job(lk_exchange *x, lk_ask *ask) {
-	lk_server *s = x->server;
+static enum MHD_Result start_job(lk_exchange *exchange, lk_ask *ask) {
+	lk_server *server = exchange->server;
 	if (!ask) return MHD_YES;
-	const lk_job *job = s->asks.waiting < LK_ASKS_WAITING ? lk_job_list_add(&s->jobs, &s->asks, ask) : NULL;
+	const lk_job *job = server->asks.waiting < LK_ASKS_WAITING ? lk_job_list_add(&server->jobs, &server->asks, ask) : NULL;
 	if (!job) {
 		lk_ask_drop(ask);
-		return busy(x);
+		return busy(exchange);
 	}
-	lk_asks_submit(&s->asks, ask);
-	return respond_job(x, MHD_HTTP_ACCEPTED, job);
+	lk_asks_submit(&server->asks, ask);
+	return respond_job(exchange, MHD_HTTP_ACCEPTED, job);
 }
 
-static enum MHD_Result post_plan(lk_exchange *x) {
-	return start_job(x, lk_exchange_ask(x, LK_ASK_PLAN, NULL, NULL, 0));
+static enum MHD_Result post_plan(lk_exchange *exchange) {
+	return start_job(exchange, lk_exchange_ask(exchange, LK_ASK_PLAN, NULL, NULL, 0));
 }
 
-static enum MHD_Result post_explain(lk_exchange *x) {
-	if (!x->upload) x->upload = lk_upload_new(x);
-	return x->upload ? start_job(x, lk_upload_ask(x->upload, x)) : busy(x);
+static enum MHD_Result post_explain(lk_exchange *exchange) {
+	if (!exchange->upload) exchange->upload = lk_upload_new(exchange);
+	return exchange->upload ? start_job(exchange, lk_upload_ask(exchange->upload, exchange)) : busy(exchange);
 }
 
-static const lk_job *find_job(lk_exchange *x) {
-	const lk_job *job = lk_job_list_find(&x->server->jobs, x->rest);
+static const lk_job *find_job(lk_exchange *exchange) {
+	const lk_job *job = lk_job_list_find(&exchange->server->jobs, exchange->rest);
 	if (job) return job;
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "job", "there is none of this number");
 	lk_hint(&err, "only the latest %d are kept", LK_JOBS);
-	lk_respond_error(x, MHD_HTTP_NOT_FOUND, &err);
+	lk_respond_error(exchange, MHD_HTTP_NOT_FOUND, &err);
 	return NULL;
 }
 
-static enum MHD_Result get_job(lk_exchange *x) {
-	const lk_job *job = find_job(x);
-	return job ? respond_job(x, MHD_HTTP_OK, job) : MHD_YES;
+static enum MHD_Result get_job(lk_exchange *exchange) {
+	const lk_job *job = find_job(exchange);
+	return job ? respond_job(exchange, MHD_HTTP_OK, job) : MHD_YES;
 }
 
-static enum MHD_Result delete_job(lk_exchange *x) {
-	const lk_job *job = find_job(x);
+static enum MHD_Result delete_job(lk_exchange *exchange) {
+	const lk_job *job = find_job(exchange);
 	if (!job) return MHD_YES;
-	lk_job_list_remove(&x->server->jobs, &x->server->asks, job);
-	return lk_respond(x, MHD_HTTP_NO_CONTENT, "application/json", "", 0);
+	lk_job_list_remove(&exchange->server->jobs, &exchange->server->asks, job);
+	return lk_respond(exchange, MHD_HTTP_NO_CONTENT, "application/json", "", 0);
 }
 
 /* ---- the table ---- */

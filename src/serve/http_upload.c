@@ -24,73 +24,73 @@ struct lk_upload {
 	lk_error err;
 };
 
-static void fail(lk_upload *u, unsigned status, const char *where, const char *what, const char *hint) {
-	if (u->status) return;
-	u->status = status;
-	lk_fail(&u->err, status == 400 ? LK_ERR_INPUT : LK_ERR_IO, where, "%s", what);
-	lk_hint(&u->err, "%s", hint);
+static void fail(lk_upload *upload, unsigned status, const char *where, const char *what, const char *hint) {
+	if (upload->status) return;
+	upload->status = status;
+	lk_fail(&upload->err, status == 400 ? LK_ERR_INPUT : LK_ERR_IO, where, "%s", what);
+	lk_hint(&upload->err, "%s", hint);
 }
 
-static bool remember(lk_upload *u, const char *name) {
-	if (u->count == u->room) {
-		int room = 2 * u->room + 8;
-		char **names = realloc(u->names, (size_t)room * sizeof *names);
+static bool remember(lk_upload *upload, const char *name) {
+	if (upload->count == upload->room) {
+		int room = 2 * upload->room + 8;
+		char **names = realloc(upload->names, (size_t)room * sizeof *names);
 		if (!names) return false;
-		u->names = names, u->room = room;
+		upload->names = names, upload->room = room;
 	}
-	u->names[u->count] = strdup(name);
-	return u->names[u->count] && ++u->count;
+	upload->names[upload->count] = strdup(name);
+	return upload->names[upload->count] && ++upload->count;
 }
 
 /* A file of this name, or, where there is one, of the next that is free. */
-static int create(const lk_upload *u, const char *sent, char name[NAME_SIZE + 16]) {
+static int create(const lk_upload *upload, const char *sent, char name[NAME_SIZE + 16]) {
 	char plain[NAME_SIZE], path[LK_FOLDER_SIZE + NAME_SIZE + 32];
 	lk_folder_name(sent, plain, sizeof plain);
 	for (int i = 0; i <= FILES; i++) {
 		if (i == 0) snprintf(name, NAME_SIZE + 16, "%s", plain);
 		else snprintf(name, NAME_SIZE + 16, "%d-%s", i, plain);
-		snprintf(path, sizeof path, "%s/%s", u->folder, name);
+		snprintf(path, sizeof path, "%s/%s", upload->folder, name);
 		int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (file >= 0 || errno != EEXIST) return file;
 	}
 	return -1;
 }
 
-static void begin_file(lk_upload *u, const char *sent) {
+static void begin_file(lk_upload *upload, const char *sent) {
 	char name[NAME_SIZE + 16];
-	if (u->file >= 0) close(u->file);
-	u->file = -1;
-	if (u->count >= FILES) fail(u, 400, "body", "too many files", "send fewer, or use lockstep explain");
-	if (u->status) return;
-	u->file = create(u, sent, name);
-	if (u->file < 0 || !remember(u, name))
-		fail(u, 503, "upload", "the file cannot be kept", "look at the disk of the server");
+	if (upload->file >= 0) close(upload->file);
+	upload->file = -1;
+	if (upload->count >= FILES) fail(upload, 400, "body", "too many files", "send fewer, or use lockstep explain");
+	if (upload->status) return;
+	upload->file = create(upload, sent, name);
+	if (upload->file < 0 || !remember(upload, name))
+		fail(upload, 503, "upload", "the file cannot be kept", "look at the disk of the server");
 }
 
-static void write_file(lk_upload *u, const char *data, size_t size) {
-	u->bytes += (double)size;
-	if (u->bytes > u->x->server->request->upload_mib * 1048576)
-		fail(u, 413, "body", "the traces are too large", "send fewer, or start lockstep serve with a larger --upload");
-	while (size > 0 && !u->status) {
-		ssize_t n = write(u->file, data, size);
+static void write_file(lk_upload *upload, const char *data, size_t size) {
+	upload->bytes += (double)size;
+	if (upload->bytes > upload->x->server->request->upload_mib * 1048576)
+		fail(upload, 413, "body", "the traces are too large", "send fewer, or start lockstep serve with a larger --upload");
+	while (size > 0 && !upload->status) {
+		ssize_t n = write(upload->file, data, size);
 		if (n < 0 && errno == EINTR) continue;
-		if (n <= 0) fail(u, 503, "upload", "the disk of the server is full or refuses", "look at TMPDIR of the server");
+		if (n <= 0) fail(upload, 503, "upload", "the disk of the server is full or refuses", "look at TMPDIR of the server");
 		else data += n, size -= (size_t)n;
 	}
 }
 
-static void take_options(lk_upload *u, const char *data, size_t size) {
-	lk_exchange *x = u->x;
-	if (x->size + size > OPTIONS_SIZE) fail(u, 400, "options", "more than 64 KiB", "leave out what is not needed");
-	if (u->status || size == 0) return;
-	char *body = realloc(x->body, x->size + size + 1);
+static void take_options(lk_upload *upload, const char *data, size_t size) {
+	lk_exchange *exchange = upload->x;
+	if (exchange->size + size > OPTIONS_SIZE) fail(upload, 400, "options", "more than 64 KiB", "leave out what is not needed");
+	if (upload->status || size == 0) return;
+	char *body = realloc(exchange->body, exchange->size + size + 1);
 	if (!body) {
-		fail(u, 503, "upload", "out of memory", "ask again later");
+		fail(upload, 503, "upload", "out of memory", "ask again later");
 		return;
 	}
-	memcpy(body + x->size, data, size);
-	x->body = body, x->size += size;
-	body[x->size] = '\0';
+	memcpy(body + exchange->size, data, size);
+	exchange->body = body, exchange->size += size;
+	body[exchange->size] = '\0';
 }
 
 static enum MHD_Result take_part(void *upload, enum MHD_ValueKind kind, const char *key, const char *filename,
@@ -110,56 +110,56 @@ static enum MHD_Result take_part(void *upload, enum MHD_ValueKind kind, const ch
 	return MHD_YES;
 }
 
-static int explanations(const lk_server *s) {
-	int count = s->uploads;
-	for (const lk_ask *ask = s->asks.first; ask; ask = ask->next) count += ask->question.kind == LK_ASK_EXPLAIN;
+static int explanations(const lk_server *server) {
+	int count = server->uploads;
+	for (const lk_ask *ask = server->asks.first; ask; ask = ask->next) count += ask->question.kind == LK_ASK_EXPLAIN;
 	return count;
 }
 
-lk_upload *lk_upload_new(lk_exchange *x) {
-	lk_server *s = x->server;
-	lk_upload *u = calloc(1, sizeof *u);
-	if (!u) return NULL;
-	*u = (lk_upload){.x = x, .file = -1};
-	if (explanations(s) >= LK_UPLOADS) fail(u, 503, "server", "other traces are being read", "ask again later");
-	s->uploads++;
-	if (!u->status && lk_folder_below(s->folder, ++s->folders, u->folder, &u->err) != LK_OK) u->status = 503;
-	u->owns = !u->status;
-	u->form = MHD_create_post_processor(x->connection, FORM_BUFFER, take_part, u);
-	if (!u->form) fail(u, 400, "body", "is no form", "send multipart/form-data with a boundary");
-	return u;
+lk_upload *lk_upload_new(lk_exchange *exchange) {
+	lk_server *server = exchange->server;
+	lk_upload *upload = calloc(1, sizeof *upload);
+	if (!upload) return NULL;
+	*upload = (lk_upload){.x = exchange, .file = -1};
+	if (explanations(server) >= LK_UPLOADS) fail(upload, 503, "server", "other traces are being read", "ask again later");
+	server->uploads++;
+	if (!upload->status && lk_folder_below(server->folder, ++server->folders, upload->folder, &upload->err) != LK_OK) upload->status = 503;
+	upload->owns = !upload->status;
+	upload->form = MHD_create_post_processor(exchange->connection, FORM_BUFFER, take_part, upload);
+	if (!upload->form) fail(upload, 400, "body", "is no form", "send multipart/form-data with a boundary");
+	return upload;
 }
 
-void lk_upload_take(lk_upload *u, const char *data, size_t size) {
-	if (u->form && !u->status && MHD_post_process(u->form, data, size) != MHD_YES)
-		fail(u, 400, "body", "the form is broken", "send multipart/form-data");
+void lk_upload_take(lk_upload *upload, const char *data, size_t size) {
+	if (upload->form && !upload->status && MHD_post_process(upload->form, data, size) != MHD_YES)
+		fail(upload, 400, "body", "the form is broken", "send multipart/form-data");
 }
 
 static int by_name(const void *a, const void *b) {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-lk_ask *lk_upload_ask(lk_upload *u, lk_exchange *x) {
-	if (u->form && MHD_destroy_post_processor(u->form) != MHD_YES && !u->status)
-		fail(u, 400, "body", "the form ends too early", "send it again");
-	u->form = NULL;
-	if (!u->status && u->count == 0) fail(u, 400, "explain", "no trace was sent", "send files of torch.profiler");
-	if (u->status) {
-		lk_respond_error(x, u->status, &u->err);
+lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
+	if (upload->form && MHD_destroy_post_processor(upload->form) != MHD_YES && !upload->status)
+		fail(upload, 400, "body", "the form ends too early", "send it again");
+	upload->form = NULL;
+	if (!upload->status && upload->count == 0) fail(upload, 400, "explain", "no trace was sent", "send files of torch.profiler");
+	if (upload->status) {
+		lk_respond_error(exchange, upload->status, &upload->err);
 		return NULL;
 	}
-	qsort(u->names, (size_t)u->count, sizeof *u->names, by_name);
-	u->owns = false;
-	return lk_exchange_ask(x, LK_ASK_EXPLAIN, u->folder, (const char *const *)u->names, u->count);
+	qsort(upload->names, (size_t)upload->count, sizeof *upload->names, by_name);
+	upload->owns = false;
+	return lk_exchange_ask(exchange, LK_ASK_EXPLAIN, upload->folder, (const char *const *)upload->names, upload->count);
 }
 
-void lk_upload_free(lk_upload *u) {
-	if (!u) return;
-	if (u->form) MHD_destroy_post_processor(u->form);
-	if (u->file >= 0) close(u->file);
-	if (u->owns) lk_folder_remove(u->folder);
-	for (int i = 0; i < u->count; i++) free(u->names[i]);
-	free(u->names);
-	u->x->server->uploads--;
-	free(u);
+void lk_upload_free(lk_upload *upload) {
+	if (!upload) return;
+	if (upload->form) MHD_destroy_post_processor(upload->form);
+	if (upload->file >= 0) close(upload->file);
+	if (upload->owns) lk_folder_remove(upload->folder);
+	for (int i = 0; i < upload->count; i++) free(upload->names[i]);
+	free(upload->names);
+	upload->x->server->uploads--;
+	free(upload);
 }

@@ -17,25 +17,25 @@ static const char *const form_keys[] = {
 	[LK_FIELD_FILE] = "object", [LK_FIELD_CONTENT] = "content",
 };
 
-static void put_option(lk_json_writer *w, const lk_option *o, const char *group) {
-	lk_serve_form form = lk_serve_form_of(o);
-	lk_json_object(w, NULL);
-	lk_json_put_text(w, "name", o->name);
-	lk_json_put_text(w, "type", form_keys[form]);
-	lk_json_put_bool(w, "integer", o->kind == LK_OPTION_INT);
-	if (o->low != 0 || o->high != 0) {
-		lk_json_put_number(w, "low", o->low);
-		lk_json_put_number(w, "high", o->high);
+static void put_option(lk_json_writer *writer, const lk_option *option, const char *group) {
+	lk_serve_form form = lk_serve_form_of(option);
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "name", option->name);
+	lk_json_put_text(writer, "type", form_keys[form]);
+	lk_json_put_bool(writer, "integer", option->kind == LK_OPTION_INT);
+	if (option->low != 0 || option->high != 0) {
+		lk_json_put_number(writer, "low", option->low);
+		lk_json_put_number(writer, "high", option->high);
 	}
-	if (o->choices) {
-		lk_json_array(w, "choices");
-		for (const char *const *c = o->choices; *c; c++) lk_json_put_text(w, NULL, *c);
-		lk_json_array_end(w);
+	if (option->choices) {
+		lk_json_array(writer, "choices");
+		for (const char *const *c = option->choices; *c; c++) lk_json_put_text(writer, NULL, *c);
+		lk_json_array_end(writer);
 	}
-	lk_json_put_text(w, "value", o->value);
-	lk_json_put_text(w, "group", group);
-	lk_json_put_text(w, "help", o->help);
-	lk_json_object_end(w);
+	lk_json_put_text(writer, "value", option->value);
+	lk_json_put_text(writer, "group", group);
+	lk_json_put_text(writer, "help", option->help);
+	lk_json_object_end(writer);
 }
 
 static lk_status print_options(FILE *out, lk_error *err) {
@@ -46,9 +46,9 @@ static lk_status print_options(FILE *out, lk_error *err) {
 		const lk_verb *verb = lk_question_verb(kind);
 		const char *group = NULL;
 		lk_json_array(&w, verb->name);
-		for (const lk_option *o = verb->options; o->name; o++) {
-			if (o->group) group = o->group;
-			put_option(&w, o, group);
+		for (const lk_option *option = verb->options; option->name; option++) {
+			if (option->group) group = option->group;
+			put_option(&w, option, group);
 		}
 		lk_json_array_end(&w);
 	}

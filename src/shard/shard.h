@@ -95,25 +95,25 @@ lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_
 
 /* ---- shard_cost.c ---- */
 
-lk_shard_piece lk_shard_piece_of(const lk_shard_problem *p, uint32_t table, lk_shard_kind kind, int part, int parts, bool host);
+lk_shard_piece lk_shard_piece_of(const lk_shard_problem *problem, uint32_t table, lk_shard_kind kind, int part, int parts, bool host);
 /* All parts of a table, not placed. */
-lk_status lk_shard_add_parts(const lk_shard_problem *p, lk_shard_pieces *pieces, uint32_t table, lk_shard_kind kind, int parts, bool host,
+lk_status lk_shard_add_parts(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint32_t table, lk_shard_kind kind, int parts, bool host,
                              lk_error *err);
 /* The finest split of this kind that makes sense, 1 at least. */
-int lk_shard_most_parts(const lk_shard_problem *p, uint32_t table, lk_shard_kind kind);
+int lk_shard_most_parts(const lk_shard_problem *problem, uint32_t table, lk_shard_kind kind);
 /* The next finer split: twice as many parts, at last the most; 0 behind that. */
 int lk_shard_more_parts(int parts, int most);
 /* Replaces all pieces of piece `index`'s table by `parts` pieces of a kind, not placed. */
-lk_status lk_shard_resplit(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t index, lk_shard_kind kind, int parts,
+lk_status lk_shard_resplit(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t index, lk_shard_kind kind, int parts,
                            bool host, lk_error *err);
 /* All tables whole, not placed. */
-lk_status lk_shard_whole(const lk_shard_problem *p, lk_shard_pieces *out, lk_error *err);
+lk_status lk_shard_whole(const lk_shard_problem *problem, lk_shard_pieces *out, lk_error *err);
 /* Whole tables, placed one after another by `place`, which keeps the bytes of each rank in `bytes`. */
 typedef lk_status lk_shard_place_fn(const lk_shard_problem *p, lk_shard_pieces *pieces, double *bytes, lk_error *err);
-lk_status lk_shard_in_turn(const lk_shard_problem *p, lk_shard_place_fn *place, lk_shard_plan *out, lk_error *err);
+lk_status lk_shard_in_turn(const lk_shard_problem *problem, lk_shard_place_fn *place, lk_shard_plan *out, lk_error *err);
 
 /* Fills p->share. */
-void lk_shard_share(lk_shard_problem *p);
+void lk_shard_share(lk_shard_problem *problem);
 
 /* ---- shard_ways.c ---- */
 
@@ -131,9 +131,9 @@ typedef struct lk_shard_ways {
 } lk_shard_ways;
 
 /* Of each table; NULL: out of memory. */
-lk_shard_ways *lk_shard_all_ways(lk_arena *arena, const lk_shard_problem *p);
+lk_shard_ways *lk_shard_all_ways(lk_arena *arena, const lk_shard_problem *problem);
 /* Greatest common divisor of the widths of all pieces: every rank sends a multiple of it. */
-double lk_shard_grain(const lk_shard_problem *p);
+double lk_shard_grain(const lk_shard_problem *problem);
 
 /* Pieces' columns, in units of the grain. A rank has an odd number of units only if it has a piece that has, an odd number of
  * twice as large units only if it has a piece that is no multiple of four, ... */
@@ -143,10 +143,10 @@ typedef struct lk_shard_widths {
 	double odd[LK_SHARD_WIDTHS]; /* pieces that are no multiple of 2, 4, 8, ... units */
 } lk_shard_widths;
 
-void lk_shard_widths_add(lk_shard_widths *w, double columns, double pieces);
-void lk_shard_widths_of_way(const lk_shard_problem *p, uint32_t table, const lk_shard_way *way, lk_shard_widths *w);
+void lk_shard_widths_add(lk_shard_widths *widths, double columns, double pieces);
+void lk_shard_widths_of_way(const lk_shard_problem *problem, uint32_t table, const lk_shard_way *way, lk_shard_widths *widths);
 /* What the rank with most has at least, however they are placed; `spare` as many odd pieces as it takes: 1 or more. */
-double lk_shard_even_columns(const lk_shard_widths *w, double spare, int ranks);
+double lk_shard_even_columns(const lk_shard_widths *widths, double spare, int ranks);
 
 /* ---- shard_time.c ---- */
 
@@ -157,22 +157,22 @@ typedef struct lk_shard_load {
 	double step_s;
 } lk_shard_load;
 
-lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *p, const lk_shard_pieces *pieces, lk_shard_load *out,
+lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *problem, const lk_shard_pieces *pieces, lk_shard_load *out,
                            lk_error *err);
 /* All-to-all of pooled sums when one rank sends `most` columns and another, that has `least` of all the `total`, receives. */
-double lk_shard_exchange_s(const lk_shard_problem *p, double most, double least, double total);
-double lk_shard_reduce_s(const lk_shard_problem *p, double bytes);
-double lk_shard_index_s(const lk_shard_problem *p);
+double lk_shard_exchange_s(const lk_shard_problem *problem, double most, double least, double total);
+double lk_shard_reduce_s(const lk_shard_problem *problem, double bytes);
+double lk_shard_index_s(const lk_shard_problem *problem);
 /* The step graph of a placement (one program per rank) with its costs. */
-lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *p, const lk_shard_load *load, lk_graph **graph,
+lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem, const lk_shard_load *load, lk_graph **graph,
                          lk_costs *costs, lk_error *err);
-lk_status lk_shard_simulate(const lk_shard_problem *p, const lk_shard_load *load, double *step_s, lk_error *err);
-bool lk_shard_fits(const lk_shard_problem *p, const lk_shard_load *load);
+lk_status lk_shard_simulate(const lk_shard_problem *problem, const lk_shard_load *load, double *step_s, lk_error *err);
+bool lk_shard_fits(const lk_shard_problem *problem, const lk_shard_load *load);
 
 /* ---- shard_bound.c ---- */
 
 /* No placement of the allowed kinds is faster. */
-double lk_shard_bound(const lk_shard_problem *p);
+double lk_shard_bound(const lk_shard_problem *problem);
 
 /* What the bound is made of, and prices at which the cheapest way of each table comes near it. */
 typedef struct lk_shard_prices {
@@ -182,7 +182,7 @@ typedef struct lk_shard_prices {
 	double forward_s, backward_s; /* longest pieces that the bound allows */
 } lk_shard_prices;
 
-void lk_shard_price(const lk_shard_problem *p, const lk_shard_ways *ways, lk_shard_prices *out);
+void lk_shard_price(const lk_shard_problem *problem, const lk_shard_ways *ways, lk_shard_prices *out);
 
 /* ---- sharders: one file each, a line in lk_sharders (shard_sharders.c) ---- */
 
@@ -201,7 +201,7 @@ lk_sharder_run lk_shard_naive, lk_shard_naive_chunk, lk_shard_random, lk_shard_s
 	lk_shard_norm_lookup_greedy, lk_shard_size_lookup_greedy, lk_shard_search;
 
 /* Whether a placement that fits is found by memory alone: then lk_shard_search finds one, too. */
-lk_status lk_shard_has_room(const lk_shard_problem *p, bool *placed, lk_error *err);
+lk_status lk_shard_has_room(const lk_shard_problem *problem, bool *placed, lk_error *err);
 
 /* A piece to be placed: the costliest comes first, of equal ones the first. For qsort. */
 typedef struct lk_shard_weighed {
@@ -210,17 +210,17 @@ typedef struct lk_shard_weighed {
 } lk_shard_weighed;
 int lk_shard_costliest_first(const void *a, const void *b);
 /* "does not fit" of a heuristic, with the table that found no room. */
-lk_status lk_shard_no_room(const lk_shard_problem *p, const lk_shard_piece *piece, lk_error *err);
+lk_status lk_shard_no_room(const lk_shard_problem *problem, const lk_shard_piece *piece, lk_error *err);
 
 /* ---- shard_pack.c ---- */
 
 /* Places pieces by memory alone: largest first, then a complete search of at most `nodes` steps. *placed: whether it
  * succeeded. */
-lk_status lk_shard_pack(const lk_shard_problem *p, lk_shard_pieces *pieces, uint64_t nodes, bool *placed, lk_error *err);
+lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint64_t nodes, bool *placed, lk_error *err);
 /* ---- shard_balance.c ---- */
 
 /* Exchanges pieces between ranks while the step gets shorter, and while *budget, exchanges looked at, lasts. */
-lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t *budget, lk_error *err);
+lk_status lk_shard_balance(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t *budget, lk_error *err);
 
 /* ---- shard_search: what the files of our sharder share. */
 
@@ -242,27 +242,27 @@ typedef struct searcher {
 
 /* What ranks are measured by: lookups forward, backward, columns. */
 enum { LK_SHARD_FORWARD, LK_SHARD_BACKWARD, LK_SHARD_EXCHANGED, LK_SHARD_MEASURES };
-double lk_shard_measure(const lk_shard_cost *c, int which);
+double lk_shard_measure(const lk_shard_cost *cost, int which);
 /* Lookups forward and backward. */
 double lk_shard_work(const lk_shard_piece *piece);
 /* Each table as it may be, whole if it may; copied[t]: on every rank. */
-lk_status lk_shard_start_pieces(const lk_shard_problem *p, const bool *copied, lk_shard_pieces *out, lk_error *err);
+lk_status lk_shard_start_pieces(const lk_shard_problem *problem, const bool *copied, lk_shard_pieces *out, lk_error *err);
 /* The next finer way to split a piece's table; false: there is none. */
-bool lk_shard_finer(const lk_shard_problem *p, const lk_shard_piece *piece, lk_shard_kind *kind, int *parts);
+bool lk_shard_finer(const lk_shard_problem *problem, const lk_shard_piece *piece, lk_shard_kind *kind, int *parts);
 /* Places what has no rank yet. */
-lk_status lk_shard_longest_first(const lk_shard_problem *p, lk_shard_pieces *pieces, bool *placed, lk_error *err);
+lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *placed, lk_error *err);
 /* More bytes, or a piece larger, than ranks have: no order of placing helps. */
-bool lk_shard_hopeless(const lk_shard_problem *p, const lk_shard_pieces *pieces);
+bool lk_shard_hopeless(const lk_shard_problem *problem, const lk_shard_pieces *pieces);
 /* Places all, and splits or moves to host memory until it fits. */
-lk_status lk_shard_place(const lk_shard_problem *p, lk_shard_pieces *pieces, bool *placed, lk_error *err);
+lk_status lk_shard_place(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *placed, lk_error *err);
 
 /* ---- shard_search.c ---- */
 
 /* The step if all ranks were even, `columns` on the one with most. */
-double lk_shard_even_step(const lk_shard_problem *p, const lk_shard_way *sum, double columns);
+double lk_shard_even_step(const lk_shard_problem *problem, const lk_shard_way *sum, double columns);
 /* No placement of these pieces is faster, where more columns take longer to exchange; 0 on a processor, where nothing is known. */
-double lk_shard_even_pieces(const lk_shard_problem *p, const lk_shard_pieces *pieces);
-lk_status lk_shard_step_of(const lk_shard_problem *p, const lk_shard_pieces *pieces, double *step_s, lk_error *err);
+double lk_shard_even_pieces(const lk_shard_problem *problem, const lk_shard_pieces *pieces);
+lk_status lk_shard_step_of(const lk_shard_problem *problem, const lk_shard_pieces *pieces, double *step_s, lk_error *err);
 lk_status lk_shard_copy(lk_shard_pieces *to, const lk_shard_pieces *from, lk_error *err);
 /* A placement, as it is and balanced, becomes the best if it is. */
 lk_status lk_shard_take(searcher *s, lk_shard_pieces *pieces, size_t *budget, lk_error *err);

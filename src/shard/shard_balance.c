@@ -58,63 +58,63 @@ struct move {
 	int to;
 };
 
-static double steep(const struct balancer *b, double x) {
-	for (int i = 0; i < b->steepness; i++) x *= x;
+static double steep(const struct balancer *balancer, double x) {
+	for (int i = 0; i < balancer->steepness; i++) x *= x;
 	return x;
 }
 
-static double value_of(const struct balancer *b, const double *at) {
+static double value_of(const struct balancer *balancer, const double *at) {
 	double value = 0;
-	for (int m = 0; m < LK_SHARD_MEASURES; m++) value += b->weight[m] * steep(b, at[m]);
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) value += balancer->weight[m] * steep(balancer, at[m]);
 	return value;
 }
 
 /* ---- start ---- */
 
-static void aim(struct balancer *b) {
-	const lk_shard_problem *p = b->p;
-	lk_shard_widths widths = {.grain = lk_shard_grain(p)};
+static void aim(struct balancer *balancer) {
+	const lk_shard_problem *problem = balancer->p;
+	lk_shard_widths widths = {.grain = lk_shard_grain(problem)};
 	double sum[LK_SHARD_MEASURES] = {0};
-	for (size_t i = 0; i < b->pieces->count; i++) {
-		const lk_shard_piece *piece = &b->pieces->at[i];
-		double times = piece->kind == LK_SHARD_DATA ? p->ranks : 1;
+	for (size_t i = 0; i < balancer->pieces->count; i++) {
+		const lk_shard_piece *piece = &balancer->pieces->at[i];
+		double times = piece->kind == LK_SHARD_DATA ? problem->ranks : 1;
 		sum[LK_SHARD_FORWARD] += times * piece->cost.forward_s, sum[LK_SHARD_BACKWARD] += times * piece->cost.backward_s;
 		if (piece->kind != LK_SHARD_DATA) lk_shard_widths_add(&widths, piece->cost.columns, 1);
 	}
-	for (int m = 0; m < LK_SHARD_MEASURES; m++) b->aim[m] = b->weight[m] = sum[m] / p->ranks;
-	b->aim[LK_SHARD_EXCHANGED] = lk_shard_even_columns(&widths, 1, p->ranks);
-	b->weight[LK_SHARD_EXCHANGED] = 2 * lk_shard_exchange_s(p, b->aim[LK_SHARD_EXCHANGED], b->aim[LK_SHARD_EXCHANGED], b->aim[LK_SHARD_EXCHANGED] * p->ranks);
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) balancer->aim[m] = balancer->weight[m] = sum[m] / problem->ranks;
+	balancer->aim[LK_SHARD_EXCHANGED] = lk_shard_even_columns(&widths, 1, problem->ranks);
+	balancer->weight[LK_SHARD_EXCHANGED] = 2 * lk_shard_exchange_s(problem, balancer->aim[LK_SHARD_EXCHANGED], balancer->aim[LK_SHARD_EXCHANGED], balancer->aim[LK_SHARD_EXCHANGED] * problem->ranks);
 }
 
 /* A piece's part of its rank. */
-static struct bundle bundle_of(const struct balancer *b, uint32_t index) {
-	const lk_shard_cost *c = &b->pieces->at[index].cost;
-	const double cost[LK_SHARD_MEASURES] = {c->forward_s, c->backward_s, c->columns};
-	struct bundle out = {.device = c->device_bytes, .host = c->host_bytes, .piece = {NONE, NONE}};
-	for (int m = 0; m < LK_SHARD_MEASURES; m++) out.at[m] = b->aim[m] > 0 ? cost[m] / b->aim[m] : 0;
+static struct bundle bundle_of(const struct balancer *balancer, uint32_t index) {
+	const lk_shard_cost *shard_cost = &balancer->pieces->at[index].cost;
+	const double cost[LK_SHARD_MEASURES] = {shard_cost->forward_s, shard_cost->backward_s, shard_cost->columns};
+	struct bundle out = {.device = shard_cost->device_bytes, .host = shard_cost->host_bytes, .piece = {NONE, NONE}};
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) out.at[m] = balancer->aim[m] > 0 ? cost[m] / balancer->aim[m] : 0;
 	return out;
 }
 
-static void change(struct rank_load *r, const struct bundle *x, double sign) {
-	for (int m = 0; m < LK_SHARD_MEASURES; m++) r->at[m] += sign * x->at[m];
-	r->device += sign * x->device, r->host += sign * x->host;
+static void change(struct rank_load *load, const struct bundle *bundle, double sign) {
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) load->at[m] += sign * bundle->at[m];
+	load->device += sign * bundle->device, load->host += sign * bundle->host;
 }
 
-static lk_status begin(struct balancer *b, lk_arena *arena, lk_error *err) {
-	const lk_shard_problem *p = b->p;
-	b->rank = LK_ARRAY(arena, struct rank_load, p->ranks);
-	if (!b->rank) return lk_oom(err);
-	for (int i = 0; i < LEVELS && p->ranks <= STAMPED; i++)
-		if (!(b->looked[i] = LK_ARRAY(arena, uint32_t, (size_t)p->ranks * (size_t)p->ranks))) return lk_oom(err);
-	aim(b);
-	for (size_t i = 0; i < b->pieces->count; i++) {
-		const lk_shard_piece *piece = &b->pieces->at[i];
+static lk_status begin(struct balancer *balancer, lk_arena *arena, lk_error *err) {
+	const lk_shard_problem *problem = balancer->p;
+	balancer->rank = LK_ARRAY(arena, struct rank_load, problem->ranks);
+	if (!balancer->rank) return lk_oom(err);
+	for (int i = 0; i < LEVELS && problem->ranks <= STAMPED; i++)
+		if (!(balancer->looked[i] = LK_ARRAY(arena, uint32_t, (size_t)problem->ranks * (size_t)problem->ranks))) return lk_oom(err);
+	aim(balancer);
+	for (size_t i = 0; i < balancer->pieces->count; i++) {
+		const lk_shard_piece *piece = &balancer->pieces->at[i];
 		bool copied = piece->kind == LK_SHARD_DATA;
-		struct bundle x = bundle_of(b, (uint32_t)i);
-		for (int r = copied ? 0 : piece->rank; r < (copied ? p->ranks : piece->rank + 1); r++) change(&b->rank[r], &x, 1);
+		struct bundle x = bundle_of(balancer, (uint32_t)i);
+		for (int r = copied ? 0 : piece->rank; r < (copied ? problem->ranks : piece->rank + 1); r++) change(&balancer->rank[r], &x, 1);
 		if (copied) continue;
-		if (!lk_push(&b->rank[piece->rank].pieces)) return lk_oom(err);
-		*lk_last(&b->rank[piece->rank].pieces) = (uint32_t)i;
+		if (!lk_push(&balancer->rank[piece->rank].pieces)) return lk_oom(err);
+		*lk_last(&balancer->rank[piece->rank].pieces) = (uint32_t)i;
 	}
 	return LK_OK;
 }
@@ -133,26 +133,26 @@ static struct bundle both(const struct bundle *x, const struct bundle *y) {
 	return sum;
 }
 
-static lk_status find_bundles(struct balancer *b, struct rank_load *r, int level, lk_error *err) {
-	size_t n = r->pieces.count, pairs = level && n <= PAIRED ? n * (n - (n > 0)) / 2 : 0;
-	if (r->known[level]) return LK_OK;
-	r->known[level] = true, r->bundles[level].count = 0;
-	if (!lk_reserve(&r->bundles[level], 1 + n + pairs)) return lk_oom(err);
-	struct bundle *out = r->bundles[level].at, *single = out + 1, *next = out + 1 + n;
+static lk_status find_bundles(struct balancer *balancer, struct rank_load *load, int level, lk_error *err) {
+	size_t n = load->pieces.count, pairs = level && n <= PAIRED ? n * (n - (n > 0)) / 2 : 0;
+	if (load->known[level]) return LK_OK;
+	load->known[level] = true, load->bundles[level].count = 0;
+	if (!lk_reserve(&load->bundles[level], 1 + n + pairs)) return lk_oom(err);
+	struct bundle *out = load->bundles[level].at, *single = out + 1, *next = out + 1 + n;
 	out[0] = (struct bundle){.piece = {NONE, NONE}};
-	for (size_t i = 0; i < n; i++) single[i] = bundle_of(b, r->pieces.at[i]), single[i].piece[0] = (int)i;
+	for (size_t i = 0; i < n; i++) single[i] = bundle_of(balancer, load->pieces.at[i]), single[i].piece[0] = (int)i;
 	for (size_t i = 0; i < n && pairs; i++)
 		for (size_t k = i + 1; k < n; k++) *next++ = both(&single[i], &single[k]);
-	r->bundles[level].count = 1 + n + pairs;
-	qsort(out, r->bundles[level].count, sizeof *out, rising);
-	b->trials += 1 + n + pairs;
+	load->bundles[level].count = 1 + n + pairs;
+	qsort(out, load->bundles[level].count, sizeof *out, rising);
+	balancer->trials += 1 + n + pairs;
 	return LK_OK;
 }
 
 /* ---- moves ---- */
 
-static void consider(const struct balancer *b, const struct rank_load *here, const struct bundle *out, int to, const struct bundle *back, const double *limit, struct move *best) {
-	const struct rank_load *there = &b->rank[to];
+static void consider(const struct balancer *balancer, const struct rank_load *here, const struct bundle *out, int to, const struct bundle *back, const double *limit, struct move *best) {
+	const struct rank_load *there = &balancer->rank[to];
 	double left[LK_SHARD_MEASURES], right[LK_SHARD_MEASURES];
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) {
 		double more = out->at[m] - back->at[m];
@@ -160,29 +160,29 @@ static void consider(const struct balancer *b, const struct rank_load *here, con
 		if (left[m] > limit[m] || right[m] > limit[m]) return;
 	}
 	double device = out->device - back->device, host = out->host - back->host;
-	if (there->device + device > b->p->capacity || there->host + host > b->p->host_capacity) return;
-	if (here->device - device > b->p->capacity || here->host - host > b->p->host_capacity) return;
-	double gain = here->value + there->value - value_of(b, left) - value_of(b, right);
+	if (there->device + device > balancer->p->capacity || there->host + host > balancer->p->host_capacity) return;
+	if (here->device - device > balancer->p->capacity || here->host - host > balancer->p->host_capacity) return;
+	double gain = here->value + there->value - value_of(balancer, left) - value_of(balancer, right);
 	if (gain > best->gain) *best = (struct move){gain, *out, *back, to};
 }
 
 /* Loads that neither of two ranks may have if they are to count less together, by more than the best gain: of each measure what is
  * left to it if the others were even. False: they count least already. */
-static bool find_limits(const struct balancer *b, const struct rank_load *here, const struct rank_load *there, double gain, double *limit) {
+static bool find_limits(const struct balancer *balancer, const struct rank_load *here, const struct rank_load *there, double gain, double *limit) {
 	double even[LK_SHARD_MEASURES], left = here->value + there->value - gain;
-	for (int m = 0; m < LK_SHARD_MEASURES; m++) even[m] = 2 * b->weight[m] * steep(b, (here->at[m] + there->at[m]) / 2), left -= even[m];
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) even[m] = 2 * balancer->weight[m] * steep(balancer, (here->at[m] + there->at[m]) / 2), left -= even[m];
 	if (!(left > 0)) return false;
 	for (int m = 0; m < LK_SHARD_MEASURES; m++)
-		limit[m] = b->weight[m] > 0 ? pow((left + even[m]) / b->weight[m], b->root) * (1 + 1e-12) : INFINITY;
+		limit[m] = balancer->weight[m] > 0 ? pow((left + even[m]) / balancer->weight[m], balancer->root) * (1 + 1e-12) : INFINITY;
 	return true;
 }
 
 /* Both ranks' bundles are in order: what may come back for a longer one is longer. */
-static void consider_rank(struct balancer *b, int from, int to, int level, size_t begin, size_t step, struct move *best) {
-	const struct rank_load *here = &b->rank[from], *there = &b->rank[to];
+static void consider_rank(struct balancer *balancer, int from, int to, int level, size_t begin, size_t step, struct move *best) {
+	const struct rank_load *here = &balancer->rank[from], *there = &balancer->rank[to];
 	double limit[LK_SHARD_MEASURES];
 	size_t first = 0, count = there->bundles[level].count;
-	if (!find_limits(b, here, there, best->gain, limit)) return;
+	if (!find_limits(balancer, here, there, best->gain, limit)) return;
 	for (size_t i = begin; i < here->bundles[level].count; i += step) {
 		const struct bundle *out = &here->bundles[level].at[i], *back = there->bundles[level].at;
 		if (out->piece[0] == NONE) continue;
@@ -190,113 +190,113 @@ static void consider_rank(struct balancer *b, int from, int to, int level, size_
 		double most = limit[LK_SHARD_FORWARD] - here->at[LK_SHARD_FORWARD] + out->at[LK_SHARD_FORWARD];
 		while (first < count && back[first].at[LK_SHARD_FORWARD] < least) first++;
 		size_t k = first;
-		for (; k < count && back[k].at[LK_SHARD_FORWARD] <= most; k++) consider(b, here, out, to, &back[k], limit, best);
-		b->trials += 1 + k - first;
+		for (; k < count && back[k].at[LK_SHARD_FORWARD] <= most; k++) consider(balancer, here, out, to, &back[k], limit, best);
+		balancer->trials += 1 + k - first;
 	}
 }
 
 /* Whether nothing was found from rank to rank since both changed last. */
-static bool looked_at(const struct balancer *b, int from, int to, int level) {
-	if (!b->looked[level]) return false;
-	uint32_t turn = b->looked[level][(size_t)from * (size_t)b->p->ranks + (size_t)to];
-	return turn > b->rank[from].changed && turn > b->rank[to].changed;
+static bool looked_at(const struct balancer *balancer, int from, int to, int level) {
+	if (!balancer->looked[level]) return false;
+	uint32_t turn = balancer->looked[level][(size_t)from * (size_t)balancer->p->ranks + (size_t)to];
+	return turn > balancer->rank[from].changed && turn > balancer->rank[to].changed;
 }
 
 /* The best exchange of a rank, or one that takes half of what it counts above the mean. Gains below a part of that are not worth it. */
-static lk_status best_of(struct balancer *b, int from, int level, struct move *best, lk_error *err) {
-	struct rank_load *here = &b->rank[from];
+static lk_status best_of(struct balancer *balancer, int from, int level, struct move *best, lk_error *err) {
+	struct rank_load *here = &balancer->rank[from];
 	double above = here->value;
-	for (int m = 0; m < LK_SHARD_MEASURES; m++) above -= b->weight[m];
-	*best = (struct move){.gain = fmax((b->steepness < LAST ? 1e-3 : 1e-6) * above, 1e-9 * here->value), .to = NONE};
-	LK_TRY(find_bundles(b, here, level, err));
-	double looks = (double)here->bundles[level].count * (double)(b->pieces->count + (size_t)b->p->ranks) * (level ? 4 : 1);
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) above -= balancer->weight[m];
+	*best = (struct move){.gain = fmax((balancer->steepness < LAST ? 1e-3 : 1e-6) * above, 1e-9 * here->value), .to = NONE};
+	LK_TRY(find_bundles(balancer, here, level, err));
+	double looks = (double)here->bundles[level].count * (double)(balancer->pieces->count + (size_t)balancer->p->ranks) * (level ? 4 : 1);
 	size_t step = 1 + (size_t)(looks / TRIALS);
-	for (int i = 0; i < b->p->ranks && !(best->to != NONE && best->gain > 0.5 * above); i++) {
-		int to = (int)((b->turn + (uint32_t)i) % (uint32_t)b->p->ranks);
-		if (to == from || b->rank[to].value >= here->value || looked_at(b, from, to, level)) continue;
-		LK_TRY(find_bundles(b, &b->rank[to], level, err));
-		consider_rank(b, from, to, level, b->turn % step, step, best);
-		if (b->looked[level] && best->to == NONE && step == 1)
-			b->looked[level][(size_t)from * (size_t)b->p->ranks + (size_t)to] = b->turn;
+	for (int i = 0; i < balancer->p->ranks && !(best->to != NONE && best->gain > 0.5 * above); i++) {
+		int to = (int)((balancer->turn + (uint32_t)i) % (uint32_t)balancer->p->ranks);
+		if (to == from || balancer->rank[to].value >= here->value || looked_at(balancer, from, to, level)) continue;
+		LK_TRY(find_bundles(balancer, &balancer->rank[to], level, err));
+		consider_rank(balancer, from, to, level, balancer->turn % step, step, best);
+		if (balancer->looked[level] && best->to == NONE && step == 1)
+			balancer->looked[level][(size_t)from * (size_t)balancer->p->ranks + (size_t)to] = balancer->turn;
 	}
 	return LK_OK;
 }
 
 /* The pieces of a bundle leave `here` for the end of `there`. The later place goes first. */
-static lk_status hand_over(struct balancer *b, struct rank_load *here, const struct bundle *x, int to, uint32_t *moved, size_t *count, lk_error *err) {
-	int first = x->piece[0] > x->piece[1] ? x->piece[0] : x->piece[1], second = x->piece[0] + x->piece[1] - first;
+static lk_status hand_over(struct balancer *balancer, struct rank_load *here, const struct bundle *bundle, int to, uint32_t *moved, size_t *count, lk_error *err) {
+	int first = bundle->piece[0] > bundle->piece[1] ? bundle->piece[0] : bundle->piece[1], second = bundle->piece[0] + bundle->piece[1] - first;
 	const int places[] = {first, second};
 	for (int i = 0; i < LEVELS; i++) {
 		if (places[i] == NONE) continue;
 		moved[(*count)++] = here->pieces.at[places[i]];
-		b->pieces->at[here->pieces.at[places[i]]].rank = to;
+		balancer->pieces->at[here->pieces.at[places[i]]].rank = to;
 		here->pieces.at[places[i]] = here->pieces.at[--here->pieces.count];
 	}
-	return lk_reserve(&b->rank[to].pieces, LEVELS * 2) ? LK_OK : lk_oom(err);
+	return lk_reserve(&balancer->rank[to].pieces, LEVELS * 2) ? LK_OK : lk_oom(err);
 }
 
-static lk_status apply(struct balancer *b, int from, const struct move *m, lk_error *err) {
-	struct rank_load *here = &b->rank[from], *there = &b->rank[m->to];
+static lk_status apply(struct balancer *balancer, int from, const struct move *move, lk_error *err) {
+	struct rank_load *here = &balancer->rank[from], *there = &balancer->rank[move->to];
 	uint32_t out[LEVELS], back[LEVELS];
 	size_t outs = 0, backs = 0;
-	LK_TRY(hand_over(b, here, &m->out, m->to, out, &outs, err));
-	LK_TRY(hand_over(b, there, &m->back, from, back, &backs, err));
+	LK_TRY(hand_over(balancer, here, &move->out, move->to, out, &outs, err));
+	LK_TRY(hand_over(balancer, there, &move->back, from, back, &backs, err));
 	for (size_t i = 0; i < outs; i++) there->pieces.at[there->pieces.count++] = out[i];
 	for (size_t i = 0; i < backs; i++) here->pieces.at[here->pieces.count++] = back[i];
-	change(here, &m->out, -1), change(there, &m->out, 1), change(here, &m->back, 1), change(there, &m->back, -1);
-	here->value = value_of(b, here->at), there->value = value_of(b, there->at);
+	change(here, &move->out, -1), change(there, &move->out, 1), change(here, &move->back, 1), change(there, &move->back, -1);
+	here->value = value_of(balancer, here->at), there->value = value_of(balancer, there->at);
 	for (int i = 0; i < LEVELS; i++) here->known[i] = there->known[i] = false;
 	return LK_OK;
 }
 
 /* The rank that counts most behind `above` in the order of (value, rank). */
-static int next_worst(const struct balancer *b, int above) {
+static int next_worst(const struct balancer *balancer, int above) {
 	int worst = -1;
-	for (int r = 0; r < b->p->ranks; r++) {
-		double ahead = above >= 0 ? b->rank[r].value - b->rank[above].value : -1;
+	for (int r = 0; r < balancer->p->ranks; r++) {
+		double ahead = above >= 0 ? balancer->rank[r].value - balancer->rank[above].value : -1;
 		if (ahead > 0 || (ahead == 0 && r <= above)) continue;
-		if (worst < 0 || b->rank[r].value > b->rank[worst].value) worst = r;
+		if (worst < 0 || balancer->rank[r].value > balancer->rank[worst].value) worst = r;
 	}
 	return worst;
 }
 
-static lk_status find_move(struct balancer *b, int *from, struct move *best, lk_error *err) {
+static lk_status find_move(struct balancer *balancer, int *from, struct move *best, lk_error *err) {
 	for (int level = 0; level < LEVELS; level++) {
 		*from = -1;
-		for (int i = 0; i < WORST && (*from = next_worst(b, *from)) >= 0; i++) {
-			LK_TRY(best_of(b, *from, level, best, err));
+		for (int i = 0; i < WORST && (*from = next_worst(balancer, *from)) >= 0; i++) {
+			LK_TRY(best_of(balancer, *from, level, best, err));
 			if (best->to != NONE) return LK_OK;
 		}
 	}
 	return LK_OK;
 }
 
-static lk_status improve(struct balancer *b, size_t limit, lk_error *err) {
-	b->root = ldexp(1, -b->steepness);
-	for (int r = 0; r < b->p->ranks; r++) b->rank[r].value = value_of(b, b->rank[r].at);
-	size_t pairs = (size_t)b->p->ranks * (size_t)b->p->ranks;
-	for (int i = 0; i < LEVELS && b->looked[i]; i++) memset(b->looked[i], 0, pairs * sizeof *b->looked[i]);
-	while (b->trials < limit) {
+static lk_status improve(struct balancer *balancer, size_t limit, lk_error *err) {
+	balancer->root = ldexp(1, -balancer->steepness);
+	for (int r = 0; r < balancer->p->ranks; r++) balancer->rank[r].value = value_of(balancer, balancer->rank[r].at);
+	size_t pairs = (size_t)balancer->p->ranks * (size_t)balancer->p->ranks;
+	for (int i = 0; i < LEVELS && balancer->looked[i]; i++) memset(balancer->looked[i], 0, pairs * sizeof *balancer->looked[i]);
+	while (balancer->trials < limit) {
 		int from;
 		struct move best = {.to = NONE};
-		LK_TRY(find_move(b, &from, &best, err));
+		LK_TRY(find_move(balancer, &from, &best, err));
 		if (best.to == NONE) return LK_OK;
-		LK_TRY(apply(b, from, &best, err));
-		b->rank[from].changed = b->rank[best.to].changed = b->turn++;
+		LK_TRY(apply(balancer, from, &best, err));
+		balancer->rank[from].changed = balancer->rank[best.to].changed = balancer->turn++;
 	}
 	return LK_OK;
 }
 
-static void end(struct balancer *b) {
-	for (int r = 0; b->rank && r < b->p->ranks; r++) {
-		lk_vec_free(&b->rank[r].pieces);
-		for (int i = 0; i < LEVELS; i++) lk_vec_free(&b->rank[r].bundles[i]);
+static void end(struct balancer *balancer) {
+	for (int r = 0; balancer->rank && r < balancer->p->ranks; r++) {
+		lk_vec_free(&balancer->rank[r].pieces);
+		for (int i = 0; i < LEVELS; i++) lk_vec_free(&balancer->rank[r].bundles[i]);
 	}
 }
 
-lk_status lk_shard_balance(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t *budget, lk_error *err) {
+lk_status lk_shard_balance(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t *budget, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	struct balancer b = {.p = p, .pieces = pieces, .turn = 1};
+	struct balancer b = {.p = problem, .pieces = pieces, .turn = 1};
 	lk_status status = begin(&b, &arena, err);
 	for (b.steepness = FIRST; b.steepness <= LAST && status == LK_OK; b.steepness += 2) status = improve(&b, *budget, err);
 	*budget -= b.trials < *budget ? b.trials : *budget;

@@ -56,19 +56,19 @@ struct bounder {
 
 /* ---- exchange and reduction: the least of so much and of anything more ---- */
 
-static double exchange_of(const lk_shard_problem *p, double columns) {
-	return 2 * lk_shard_exchange_s(p, columns, columns, columns * p->ranks);
+static double exchange_of(const lk_shard_problem *problem, double columns) {
+	return 2 * lk_shard_exchange_s(problem, columns, columns, columns * problem->ranks);
 }
 
 static double size_at(double most, int i) {
 	return most * pow(2, 40.0 * (i - SIZES) / SIZES);
 }
 
-static void make_sizes(struct bounder *b) {
+static void make_sizes(struct bounder *bounder) {
 	for (int i = SIZES; i >= 0; i--) {
-		double next[2] = {i < SIZES ? b->exchange[i + 1] : INFINITY, i < SIZES ? b->reduction[i + 1] : INFINITY};
-		b->exchange[i] = fmin(exchange_of(b->p, size_at(b->most_columns, i)), next[0]);
-		b->reduction[i] = fmin(lk_shard_reduce_s(b->p, size_at(b->most_bytes, i)), next[1]);
+		double next[2] = {i < SIZES ? bounder->exchange[i + 1] : INFINITY, i < SIZES ? bounder->reduction[i + 1] : INFINITY};
+		bounder->exchange[i] = fmin(exchange_of(bounder->p, size_at(bounder->most_columns, i)), next[0]);
+		bounder->reduction[i] = fmin(lk_shard_reduce_s(bounder->p, size_at(bounder->most_bytes, i)), next[1]);
 	}
 }
 
@@ -77,32 +77,32 @@ static int size_above(double most, double size) {
 	return i < 0 ? 0 : i < SIZES ? i : SIZES;
 }
 
-static double exchange_from(const struct bounder *b, double columns) {
-	return columns > 0 ? fmin(exchange_of(b->p, columns), b->exchange[size_above(b->most_columns, columns)]) : 0;
+static double exchange_from(const struct bounder *bounder, double columns) {
+	return columns > 0 ? fmin(exchange_of(bounder->p, columns), bounder->exchange[size_above(bounder->most_columns, columns)]) : 0;
 }
 
-static double reduction_from(const struct bounder *b, double bytes) {
-	return bytes > 0 ? fmin(lk_shard_reduce_s(b->p, bytes), b->reduction[size_above(b->most_bytes, bytes)]) : 0;
+static double reduction_from(const struct bounder *bounder, double bytes) {
+	return bytes > 0 ? fmin(lk_shard_reduce_s(bounder->p, bytes), bounder->reduction[size_above(bounder->most_bytes, bytes)]) : 0;
 }
 
 /* ---- prices ---- */
 
 /* P(m, g) for all prices; infinite where a table has no way left. */
-static void find_saved(struct bounder *b, struct counted what, struct longest limit) {
+static void find_saved(struct bounder *bounder, struct counted what, struct longest limit) {
 	double least[PRICES];
-	for (int i = 0; i < PRICES; i++) b->saved[i] = 0;
-	for (uint32_t t = 0; t < b->p->count; t++) {
+	for (int i = 0; i < PRICES; i++) bounder->saved[i] = 0;
+	for (uint32_t t = 0; t < bounder->p->count; t++) {
 		for (int i = 0; i < PRICES; i++) least[i] = INFINITY;
-		for (int k = 0; k < b->tables[t].count; k++) {
-			const lk_shard_way *w = &b->tables[t].at[k];
-			if (w->piece_forward > limit.forward || w->piece_backward > limit.backward) continue;
-			double work = (what.forward ? w->forward : 0) + (what.backward ? w->backward : 0), columns = w->columns, bytes = w->bytes;
+		for (int k = 0; k < bounder->tables[t].count; k++) {
+			const lk_shard_way *way = &bounder->tables[t].at[k];
+			if (way->piece_forward > limit.forward || way->piece_backward > limit.backward) continue;
+			double work = (what.forward ? way->forward : 0) + (what.backward ? way->backward : 0), columns = way->columns, bytes = way->bytes;
 			for (int i = 0; i < PRICES; i++) {
-				double price = work + b->column_price[i] * columns + b->byte_price[i] * bytes;
+				double price = work + bounder->column_price[i] * columns + bounder->byte_price[i] * bytes;
 				least[i] = price < least[i] ? price : least[i];
 			}
 		}
-		for (int i = 0; i < PRICES; i++) b->saved[i] += least[i];
+		for (int i = 0; i < PRICES; i++) bounder->saved[i] += least[i];
 	}
 }
 
@@ -111,29 +111,29 @@ static double price_at(int i, int count, double usual) {
 	return i == 0 ? 0 : i == count - 1 ? usual * 0x1p30 : usual * pow(2, (i - count / 2) * 0.5);
 }
 
-static void make_prices(struct bounder *b, struct counted what, struct longest limit) {
-	double column = b->most_columns > 0 ? exchange_of(b->p, b->most_columns) / b->most_columns : 0;
-	double byte = b->most_bytes > 0 ? lk_shard_reduce_s(b->p, b->most_bytes) / b->most_bytes : 0;
+static void make_prices(struct bounder *bounder, struct counted what, struct longest limit) {
+	double column = bounder->most_columns > 0 ? exchange_of(bounder->p, bounder->most_columns) / bounder->most_columns : 0;
+	double byte = bounder->most_bytes > 0 ? lk_shard_reduce_s(bounder->p, bounder->most_bytes) / bounder->most_bytes : 0;
 	for (int i = 0; i < COLUMN_PRICES; i++)
 		for (int k = 0; k < BYTE_PRICES; k++) {
 			int at = i * BYTE_PRICES + k;
-			b->column_price[at] = price_at(i, COLUMN_PRICES, column), b->byte_price[at] = price_at(k, BYTE_PRICES, byte);
+			bounder->column_price[at] = price_at(i, COLUMN_PRICES, column), bounder->byte_price[at] = price_at(k, BYTE_PRICES, byte);
 		}
-	find_saved(b, what, limit);
+	find_saved(bounder, what, limit);
 }
 
 /* ---- boxes ---- */
 
-static void price_box(const struct bounder *b, struct box *x) {
-	double columns = ceil(x->columns[0] / b->grain * (1 - 1e-12)) * b->grain; /* of one rank at least */
-	double work = 0, from = exchange_from(b, columns) + reduction_from(b, x->bytes[0]);
+static void price_box(const struct bounder *bounder, struct box *box) {
+	double columns = ceil(box->columns[0] / bounder->grain * (1 - 1e-12)) * bounder->grain; /* of one rank at least */
+	double work = 0, from = exchange_from(bounder, columns) + reduction_from(bounder, box->bytes[0]);
 	for (int i = 0; i < PRICES; i++) {
-		double at_least = b->saved[i] - b->column_price[i] * x->columns[1] - b->byte_price[i] * x->bytes[1];
-		if (at_least > work) work = at_least, x->price = i;
+		double at_least = bounder->saved[i] - bounder->column_price[i] * box->columns[1] - bounder->byte_price[i] * box->bytes[1];
+		if (at_least > work) work = at_least, box->price = i;
 	}
-	x->least = from + work;
-	double width = exchange_of(b->p, x->columns[1]) + lk_shard_reduce_s(b->p, x->bytes[1]) - from;
-	x->small = width < 2e-4 * x->least && x->columns[1] < x->columns[0] * 1.001 + 1e-9;
+	box->least = from + work;
+	double width = exchange_of(bounder->p, box->columns[1]) + lk_shard_reduce_s(bounder->p, box->bytes[1]) - from;
+	box->small = width < 2e-4 * box->least && box->columns[1] < box->columns[0] * 1.001 + 1e-9;
 }
 
 /* Halves a box along the side that is longer, in the box's own measure. */
@@ -146,83 +146,83 @@ static void halve(struct box *low, struct box *high) {
 }
 
 /* Without copies, with some, with copies alone. */
-static size_t first_boxes(struct bounder *b) {
-	const struct box firsts[] = {{{b->narrowest, b->most_columns}, {0, 0}, 0, 0, false},
-	                      {{b->narrowest, b->most_columns}, {b->smallest, b->most_bytes}, 0, 0, false},
-	                      {{0, 0}, {b->smallest, b->most_bytes}, 0, 0, false}};
-	size_t from = b->most_columns > 0 ? 0 : 2, to = b->most_bytes > 0 ? 3 : 1, count = 0;
-	for (size_t i = from; i < to; i++) b->boxes[count] = firsts[i], price_box(b, &b->boxes[count++]);
+static size_t first_boxes(struct bounder *bounder) {
+	const struct box firsts[] = {{{bounder->narrowest, bounder->most_columns}, {0, 0}, 0, 0, false},
+	                      {{bounder->narrowest, bounder->most_columns}, {bounder->smallest, bounder->most_bytes}, 0, 0, false},
+	                      {{0, 0}, {bounder->smallest, bounder->most_bytes}, 0, 0, false}};
+	size_t from = bounder->most_columns > 0 ? 0 : 2, to = bounder->most_bytes > 0 ? 3 : 1, count = 0;
+	for (size_t i = from; i < to; i++) bounder->boxes[count] = firsts[i], price_box(bounder, &bounder->boxes[count++]);
 	return count;
 }
 
 /* The box whose lookups, exchange and reduction take least. */
-static const struct box *least_box(struct bounder *b, struct counted what, struct longest limit) {
-	make_prices(b, what, limit);
-	for (size_t count = first_boxes(b), best;; count++) {
+static const struct box *least_box(struct bounder *bounder, struct counted what, struct longest limit) {
+	make_prices(bounder, what, limit);
+	for (size_t count = first_boxes(bounder), best;; count++) {
 		best = 0;
 		for (size_t i = 1; i < count; i++)
-			if (b->boxes[i].least < b->boxes[best].least) best = i;
-		if (b->boxes[best].small || count == BOXES) return &b->boxes[best];
-		halve(&b->boxes[best], &b->boxes[count]);
-		price_box(b, &b->boxes[best]), price_box(b, &b->boxes[count]);
+			if (bounder->boxes[i].least < bounder->boxes[best].least) best = i;
+		if (bounder->boxes[best].small || count == BOXES) return &bounder->boxes[best];
+		halve(&bounder->boxes[best], &bounder->boxes[count]);
+		price_box(bounder, &bounder->boxes[best]), price_box(bounder, &bounder->boxes[count]);
 	}
 }
 
-static double least_of(struct bounder *b, struct counted what, struct longest limit) {
-	return least_box(b, what, limit)->least;
+static double least_of(struct bounder *bounder, struct counted what, struct longest limit) {
+	return least_box(bounder, what, limit)->least;
 }
 
 /* ---- the bound ---- */
 
-static bool begin(struct bounder *b, const lk_shard_ways *ways, lk_arena *arena) {
-	b->narrowest = b->smallest = INFINITY, b->grain = lk_shard_grain(b->p);
-	b->tables = ways, b->boxes = LK_ARRAY(arena, struct box, BOXES);
-	if (!b->boxes || !ways) return false;
-	for (uint32_t t = 0; t < b->p->count; t++) {
+static bool begin(struct bounder *bounder, const lk_shard_ways *ways, lk_arena *arena) {
+	bounder->narrowest = bounder->smallest = INFINITY, bounder->grain = lk_shard_grain(bounder->p);
+	bounder->tables = ways, bounder->boxes = LK_ARRAY(arena, struct box, BOXES);
+	if (!bounder->boxes || !ways) return false;
+	for (uint32_t t = 0; t < bounder->p->count; t++) {
 		double columns = 0, bytes = 0;
-		for (int i = 0; i < b->tables[t].count; i++) {
-			const lk_shard_way *w = &b->tables[t].at[i];
-			columns = fmax(columns, w->columns), bytes = fmax(bytes, w->bytes);
-			if (w->columns > 0) b->narrowest = fmin(b->narrowest, w->columns);
+		for (int i = 0; i < bounder->tables[t].count; i++) {
+			const lk_shard_way *way = &bounder->tables[t].at[i];
+			columns = fmax(columns, way->columns), bytes = fmax(bytes, way->bytes);
+			if (way->columns > 0) bounder->narrowest = fmin(bounder->narrowest, way->columns);
 		}
-		b->most_columns += columns, b->most_bytes += bytes;
-		if (bytes > 0) b->smallest = fmin(b->smallest, bytes);
+		bounder->most_columns += columns, bounder->most_bytes += bytes;
+		if (bytes > 0) bounder->smallest = fmin(bounder->smallest, bytes);
 	}
-	make_sizes(b);
+	make_sizes(bounder);
 	return true;
 }
 
 /* The least S that is not beaten by ways whose pieces leave room in S for the least of the other direction and exchange. */
-static double without_long_pieces(struct bounder *b, lk_shard_prices *out) {
+static double without_long_pieces(struct bounder *bounder, lk_shard_prices *out) {
 	const struct counted all = {true, true}, forward = {true, false}, backward = {false, true};
 	const struct longest any = {INFINITY, INFINITY};
-	double low = least_of(b, all, any), but_forward = least_of(b, backward, any), but_backward = least_of(b, forward, any);
-	double high = least_of(b, all, (struct longest){low - but_forward, low - but_backward});
+	double low = least_of(bounder, all, any), but_forward = least_of(bounder, backward, any), but_backward = least_of(bounder, forward, any);
+	double high = least_of(bounder, all, (struct longest){low - but_forward, low - but_backward});
 	for (int i = 0; i < HALVINGS && high > low * (1 + 1e-4); i++) {
 		double middle = (low + fmin(high, 4 * low)) / 2;
-		if (least_of(b, all, (struct longest){middle - but_forward, middle - but_backward}) > middle) low = middle;
+		if (least_of(bounder, all, (struct longest){middle - but_forward, middle - but_backward}) > middle) low = middle;
 		else high = middle;
 	}
 	const struct longest limit = {fmin(high, 4 * low) - but_forward, fmin(high, 4 * low) - but_backward};
-	const struct box *x = least_box(b, all, limit);
-	*out = (lk_shard_prices){.column = b->column_price[x->price], .byte = b->byte_price[x->price], .columns = x->columns[1],
-	                         .bytes = x->bytes[1], .forward_s = limit.forward, .backward_s = limit.backward};
+	const struct box *box = least_box(bounder, all, limit);
+	*out = (lk_shard_prices){.column = bounder->column_price[box->price], .byte = bounder->byte_price[box->price], .columns = box->columns[1],
+	                         .bytes = box->bytes[1], .forward_s = limit.forward, .backward_s = limit.backward};
 	return low;
 }
 
-void lk_shard_price(const lk_shard_problem *p, const lk_shard_ways *ways, lk_shard_prices *out) {
+void lk_shard_price(const lk_shard_problem *problem, const lk_shard_ways *ways, lk_shard_prices *out) {
 	lk_arena arena = LK_ARENA_INIT;
-	struct bounder b = {.p = p};
+	struct bounder b = {.p = problem};
 	*out = (lk_shard_prices){.forward_s = INFINITY, .backward_s = INFINITY};
-	double least = p->count && begin(&b, ways, &arena) ? without_long_pieces(&b, out) : 0; /* no memory: a bound nevertheless */
-	out->bound_s = lk_shard_index_s(p) + p->dense_s + least + (least > 0 ? 2 : 0) * p->at.floor_s;
+	double least = problem->count && begin(&b, ways, &arena) ? without_long_pieces(&b, out) : 0; /* no memory: a bound nevertheless */
+	out->bound_s = lk_shard_index_s(problem) + problem->dense_s + least + (least > 0 ? 2 : 0) * problem->at.floor_s;
 	lk_arena_free(&arena);
 }
 
-double lk_shard_bound(const lk_shard_problem *p) {
+double lk_shard_bound(const lk_shard_problem *problem) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_prices prices;
-	lk_shard_price(p, lk_shard_all_ways(&arena, p), &prices);
+	lk_shard_price(problem, lk_shard_all_ways(&arena, problem), &prices);
 	lk_arena_free(&arena);
 	return prices.bound_s;
 }

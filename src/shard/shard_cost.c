@@ -20,158 +20,158 @@ static void scale_rows(const lk_locality *in, double factor, lk_locality *out) {
 }
 
 /* In a share that touches so many times what the mean one does. */
-static void host_seconds(const lk_shard_problem *p, lk_lookup *l, const lk_host_uses *uses, double times, double *forward, double *backward) {
-	lk_host_share share = p->share;
+static void host_seconds(const lk_shard_problem *problem, lk_lookup *lookup, const lk_host_uses *uses, double times, double *forward, double *backward) {
+	lk_host_share share = problem->share;
 	lk_host_found found;
 	share.bytes *= times, share.samples *= times, share.page_bytes *= times;
-	lk_host_lookup_find(p->at.host, l, uses, &share, &found);
-	l->backward = false, *forward = lk_host_lookup_seconds_of(p->at.host, l, uses, &found);
-	l->backward = true, *backward = lk_host_lookup_seconds_of(p->at.host, l, uses, &found);
+	lk_host_lookup_find(problem->at.host, lookup, uses, &share, &found);
+	lookup->backward = false, *forward = lk_host_lookup_seconds_of(problem->at.host, lookup, uses, &found);
+	lookup->backward = true, *backward = lk_host_lookup_seconds_of(problem->at.host, lookup, uses, &found);
 }
 
-static void price_on_host(const lk_shard_problem *p, lk_lookup *l, lk_shard_piece *piece) {
+static void price_on_host(const lk_shard_problem *problem, lk_lookup *lookup, lk_shard_piece *piece) {
 	lk_shard_shared *shared = &piece->shared;
-	lk_shard_cost *c = &piece->cost;
+	lk_shard_cost *cost = &piece->cost;
 	lk_host_share own = {0};
 	lk_host_uses uses;
-	lk_host_share_add(&own, l);
-	lk_host_lookup_uses(l, p->at.host->threads, &uses);
-	host_seconds(p, l, &uses, 1, &c->forward_s, &c->backward_s);
+	lk_host_share_add(&own, lookup);
+	lk_host_lookup_uses(lookup, problem->at.host->threads, &uses);
+	host_seconds(problem, lookup, &uses, 1, &cost->forward_s, &cost->backward_s);
 	shared->bytes = own.bytes;
 	for (int i = 0; i < LK_SHARD_SIZES; i++) {
 		double forward_s, backward_s, octaves = (double)i / LK_SHARD_OCTAVE - 1;
 		if (i == LK_SHARD_OCTAVE) continue;
-		host_seconds(p, l, &uses, exp2(octaves), &forward_s, &backward_s);
-		shared->forward_s[i] = octaves < 0 ? fmin(forward_s - c->forward_s, 0) : forward_s - c->forward_s;
-		shared->backward_s[i] = octaves < 0 ? fmin(backward_s - c->backward_s, 0) : backward_s - c->backward_s;
+		host_seconds(problem, lookup, &uses, exp2(octaves), &forward_s, &backward_s);
+		shared->forward_s[i] = octaves < 0 ? fmin(forward_s - cost->forward_s, 0) : forward_s - cost->forward_s;
+		shared->backward_s[i] = octaves < 0 ? fmin(backward_s - cost->backward_s, 0) : backward_s - cost->backward_s;
 	}
 }
 
-static void price(const lk_shard_problem *p, lk_lookup *l, lk_shard_piece *piece) {
-	const lk_shard_device *at = &p->at;
-	if (!(l->pooling > 0)) return;
+static void price(const lk_shard_problem *problem, lk_lookup *lookup, lk_shard_piece *piece) {
+	const lk_shard_device *at = &problem->at;
+	if (!(lookup->pooling > 0)) return;
 	if (at->host) {
-		price_on_host(p, l, piece);
+		price_on_host(problem, lookup, piece);
 		return;
 	}
-	l->backward = false, piece->cost.forward_s = lk_lookup_seconds(l, at->device, at->memory_rate, at->l2_rate);
-	l->backward = true, piece->cost.backward_s = lk_lookup_seconds(l, at->device, at->memory_rate, at->l2_rate);
+	lookup->backward = false, piece->cost.forward_s = lk_lookup_seconds(lookup, at->device, at->memory_rate, at->l2_rate);
+	lookup->backward = true, piece->cost.backward_s = lk_lookup_seconds(lookup, at->device, at->memory_rate, at->l2_rate);
 }
 
 /* Rows, columns and lookups of the piece. */
-static lk_lookup lookup_of(const lk_shard_problem *p, const lk_shard_piece *piece, lk_locality *room) {
-	const lk_shard_table *t = &p->tables[piece->table];
+static lk_lookup lookup_of(const lk_shard_problem *problem, const lk_shard_piece *piece, lk_locality *room) {
+	const lk_shard_table *table = &problem->tables[piece->table];
 	double k = piece->parts, i = piece->part;
-	lk_lookup l = {.batch = p->batch, .tables = 1, .rows = t->rows, .dim = t->dim, .pooling = t->pooling,
-	               .locality = t->locality, .element = p->element};
-	if (piece->kind == LK_SHARD_COLUMN) l.dim = floor(t->dim * (i + 1) / k) - floor(t->dim * i / k);
+	lk_lookup l = {.batch = problem->batch, .tables = 1, .rows = table->rows, .dim = table->dim, .pooling = table->pooling,
+	               .locality = table->locality, .element = problem->element};
+	if (piece->kind == LK_SHARD_COLUMN) l.dim = floor(table->dim * (i + 1) / k) - floor(table->dim * i / k);
 	if (piece->kind == LK_SHARD_ROW) {
-		l.rows = floor(t->rows * (i + 1) / k) - floor(t->rows * i / k), l.pooling = t->pooling / k;
-		scale_rows(t->locality, 1 / k, room);
+		l.rows = floor(table->rows * (i + 1) / k) - floor(table->rows * i / k), l.pooling = table->pooling / k;
+		scale_rows(table->locality, 1 / k, room);
 		l.locality = room;
 	}
 	if (piece->kind == LK_SHARD_DATA) {
-		l.batch = p->batch / p->ranks;
-		lk_locality_thin(t->locality, 1.0 / p->ranks, room);
+		l.batch = problem->batch / problem->ranks;
+		lk_locality_thin(table->locality, 1.0 / problem->ranks, room);
 		l.locality = room;
 	}
-	l.state = p->row_state + p->state * l.dim;
+	l.state = problem->row_state + problem->state * l.dim;
 	return l;
 }
 
-static double table_bytes(const lk_shard_problem *p, const lk_lookup *l) {
-	return l->rows * (l->dim * (p->element + p->state) + p->row_state);
+static double table_bytes(const lk_shard_problem *problem, const lk_lookup *lookup) {
+	return lookup->rows * (lookup->dim * (problem->element + problem->state) + problem->row_state);
 }
 
 /* Sums and their gradients, and the indices. */
-static double batch_bytes(const lk_lookup *l) {
-	return l->batch * (2 * FLOAT * l->dim + INDEX * l->pooling);
+static double batch_bytes(const lk_lookup *lookup) {
+	return lookup->batch * (2 * FLOAT * lookup->dim + INDEX * lookup->pooling);
 }
 
-static void put_on_host(const lk_shard_problem *p, const lk_lookup *l, lk_shard_cost *c) {
-	double bytes = table_bytes(p, l), held = floor(p->cache_share * l->rows);
-	double missed = fmax(lk_locality_rows(l->locality) - held, 0) * (l->dim * p->element + l->state);
-	c->host_bytes = bytes, c->device_bytes -= (1 - p->cache_share) * bytes;
-	c->forward_s += missed / p->at.host_rate, c->backward_s += missed / p->at.host_rate;
+static void put_on_host(const lk_shard_problem *problem, const lk_lookup *lookup, lk_shard_cost *cost) {
+	double bytes = table_bytes(problem, lookup), held = floor(problem->cache_share * lookup->rows);
+	double missed = fmax(lk_locality_rows(lookup->locality) - held, 0) * (lookup->dim * problem->element + lookup->state);
+	cost->host_bytes = bytes, cost->device_bytes -= (1 - problem->cache_share) * bytes;
+	cost->forward_s += missed / problem->at.host_rate, cost->backward_s += missed / problem->at.host_rate;
 }
 
 /* The gradient as large as the table: cleared, read, and the weights read and written. */
-static void make_copy(const lk_shard_problem *p, const lk_lookup *l, lk_shard_cost *c) {
-	double gradient = l->rows * l->dim * FLOAT;
-	c->reduced_bytes = gradient, c->device_bytes += gradient, c->columns = 0;
-	c->backward_s += (2 * gradient + 2 * table_bytes(p, l)) / p->at.memory_rate;
+static void make_copy(const lk_shard_problem *problem, const lk_lookup *lookup, lk_shard_cost *cost) {
+	double gradient = lookup->rows * lookup->dim * FLOAT;
+	cost->reduced_bytes = gradient, cost->device_bytes += gradient, cost->columns = 0;
+	cost->backward_s += (2 * gradient + 2 * table_bytes(problem, lookup)) / problem->at.memory_rate;
 }
 
-lk_shard_piece lk_shard_piece_of(const lk_shard_problem *p, uint32_t table, lk_shard_kind kind, int part, int parts, bool host) {
+lk_shard_piece lk_shard_piece_of(const lk_shard_problem *problem, uint32_t table, lk_shard_kind kind, int part, int parts, bool host) {
 	lk_shard_piece piece = {.table = table, .kind = (uint8_t)kind, .host = host, .part = part, .parts = parts, .rank = -1};
 	lk_locality room;
-	lk_lookup l = lookup_of(p, &piece, &room);
-	lk_shard_cost *c = &piece.cost;
-	c->columns = l.dim, c->device_bytes = table_bytes(p, &l) + batch_bytes(&l);
-	price(p, &l, &piece);
-	if (kind == LK_SHARD_DATA) make_copy(p, &l, c);
-	else if (host) put_on_host(p, &l, c);
+	lk_lookup l = lookup_of(problem, &piece, &room);
+	lk_shard_cost *cost = &piece.cost;
+	cost->columns = l.dim, cost->device_bytes = table_bytes(problem, &l) + batch_bytes(&l);
+	price(problem, &l, &piece);
+	if (kind == LK_SHARD_DATA) make_copy(problem, &l, cost);
+	else if (host) put_on_host(problem, &l, cost);
 	return piece;
 }
 
 /* Parts that are as wide, or have as many rows, as the one before cost what it does. */
-lk_status lk_shard_add_parts(const lk_shard_problem *p, lk_shard_pieces *pieces, uint32_t table, lk_shard_kind kind, int parts, bool host,
+lk_status lk_shard_add_parts(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint32_t table, lk_shard_kind kind, int parts, bool host,
                              lk_error *err) {
-	double all = kind == LK_SHARD_COLUMN ? p->tables[table].dim : kind == LK_SHARD_ROW ? p->tables[table].rows : parts, before = -1;
+	double all = kind == LK_SHARD_COLUMN ? problem->tables[table].dim : kind == LK_SHARD_ROW ? problem->tables[table].rows : parts, before = -1;
 	if (!lk_reserve(pieces, (size_t)parts)) return lk_oom(err);
 	for (int i = 0; i < parts; i++, pieces->count++) {
 		double size = floor(all * (i + 1) / parts) - floor(all * i / parts);
-		if (size != before) pieces->at[pieces->count] = lk_shard_piece_of(p, table, kind, i, parts, host);
+		if (size != before) pieces->at[pieces->count] = lk_shard_piece_of(problem, table, kind, i, parts, host);
 		else pieces->at[pieces->count] = pieces->at[pieces->count - 1], pieces->at[pieces->count].part = i;
 		before = size;
 	}
 	return LK_OK;
 }
 
-int lk_shard_most_parts(const lk_shard_problem *p, uint32_t table, lk_shard_kind kind) {
-	const lk_shard_table *t = &p->tables[table];
-	if (!(t->allowed & 1u << kind)) return 0;
-	double most = kind == LK_SHARD_COLUMN ? floor(t->dim / NARROWEST) : kind == LK_SHARD_ROW ? t->rows : 1;
-	return (int)fmax(fmin(most, p->ranks), 1);
+int lk_shard_most_parts(const lk_shard_problem *problem, uint32_t table, lk_shard_kind kind) {
+	const lk_shard_table *shard_table = &problem->tables[table];
+	if (!(shard_table->allowed & 1u << kind)) return 0;
+	double most = kind == LK_SHARD_COLUMN ? floor(shard_table->dim / NARROWEST) : kind == LK_SHARD_ROW ? shard_table->rows : 1;
+	return (int)fmax(fmin(most, problem->ranks), 1);
 }
 
 int lk_shard_more_parts(int parts, int most) {
 	return parts >= most ? 0 : parts * 2 < most ? parts * 2 : most;
 }
 
-lk_status lk_shard_resplit(const lk_shard_problem *p, lk_shard_pieces *pieces, size_t index, lk_shard_kind kind, int parts,
+lk_status lk_shard_resplit(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t index, lk_shard_kind kind, int parts,
                            bool host, lk_error *err) {
 	uint32_t table = pieces->at[index].table;
 	size_t kept = 0;
 	for (size_t i = 0; i < pieces->count; i++)
 		if (pieces->at[i].table != table) pieces->at[kept++] = pieces->at[i];
 	pieces->count = kept;
-	return lk_shard_add_parts(p, pieces, table, kind, parts, host, err);
+	return lk_shard_add_parts(problem, pieces, table, kind, parts, host, err);
 }
 
-lk_status lk_shard_whole(const lk_shard_problem *p, lk_shard_pieces *out, lk_error *err) {
+lk_status lk_shard_whole(const lk_shard_problem *problem, lk_shard_pieces *out, lk_error *err) {
 	out->count = 0;
-	if (!lk_reserve(out, p->count)) return lk_oom(err);
-	for (uint32_t t = 0; t < p->count; t++) out->at[out->count++] = lk_shard_piece_of(p, t, LK_SHARD_TABLE, 0, 1, false);
+	if (!lk_reserve(out, problem->count)) return lk_oom(err);
+	for (uint32_t t = 0; t < problem->count; t++) out->at[out->count++] = lk_shard_piece_of(problem, t, LK_SHARD_TABLE, 0, 1, false);
 	return LK_OK;
 }
 
-lk_status lk_shard_in_turn(const lk_shard_problem *p, lk_shard_place_fn *place, lk_shard_plan *out, lk_error *err) {
+lk_status lk_shard_in_turn(const lk_shard_problem *problem, lk_shard_place_fn *place, lk_shard_plan *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	double *bytes = LK_ARRAY(&arena, double, p->ranks);
-	lk_status status = bytes ? lk_shard_whole(p, &out->pieces, err) : lk_oom(err);
-	if (status == LK_OK) status = place(p, &out->pieces, bytes, err);
+	double *bytes = LK_ARRAY(&arena, double, problem->ranks);
+	lk_status status = bytes ? lk_shard_whole(problem, &out->pieces, err) : lk_oom(err);
+	if (status == LK_OK) status = place(problem, &out->pieces, bytes, err);
 	lk_arena_free(&arena);
 	return status;
 }
 
-void lk_shard_share(lk_shard_problem *p) {
+void lk_shard_share(lk_shard_problem *problem) {
 	lk_host_share all = {0};
-	for (uint32_t t = 0; t < p->count; t++) {
-		const lk_shard_table *table = &p->tables[t];
-		lk_lookup l = {.batch = p->batch, .tables = 1, .rows = table->rows, .dim = table->dim, .pooling = table->pooling,
-		               .locality = table->locality, .element = p->element, .state = p->state * table->dim + p->row_state};
+	for (uint32_t t = 0; t < problem->count; t++) {
+		const lk_shard_table *table = &problem->tables[t];
+		lk_lookup l = {.batch = problem->batch, .tables = 1, .rows = table->rows, .dim = table->dim, .pooling = table->pooling,
+		               .locality = table->locality, .element = problem->element, .state = problem->state * table->dim + problem->row_state};
 		lk_host_share_add(&all, &l);
 	}
-	p->share = lk_host_share_of(&all, p->ranks);
+	problem->share = lk_host_share_of(&all, problem->ranks);
 }

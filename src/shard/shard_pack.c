@@ -21,75 +21,75 @@ static int largest_first(const void *a, const void *b) {
 	return x->table != y->table ? (x->table < y->table ? -1 : 1) : x->part - y->part;
 }
 
-static bool has_room(const struct packer *k, int r, const lk_shard_cost *c) {
-	return k->device[r] + c->device_bytes <= k->p->capacity && k->host[r] + c->host_bytes <= k->p->host_capacity;
+static bool has_room(const struct packer *packer, int r, const lk_shard_cost *cost) {
+	return packer->device[r] + cost->device_bytes <= packer->p->capacity && packer->host[r] + cost->host_bytes <= packer->p->host_capacity;
 }
 
-static void put(struct packer *k, int r, lk_shard_piece *piece, double sign) {
-	const lk_shard_cost *c = &piece->cost;
-	k->device[r] += sign * c->device_bytes, k->host[r] += sign * c->host_bytes;
-	k->device_left -= sign * c->device_bytes, k->host_left -= sign * c->host_bytes;
-	k->device_room -= sign * c->device_bytes, k->host_room -= sign * c->host_bytes;
+static void put(struct packer *packer, int r, lk_shard_piece *piece, double sign) {
+	const lk_shard_cost *cost = &piece->cost;
+	packer->device[r] += sign * cost->device_bytes, packer->host[r] += sign * cost->host_bytes;
+	packer->device_left -= sign * cost->device_bytes, packer->host_left -= sign * cost->host_bytes;
+	packer->device_room -= sign * cost->device_bytes, packer->host_room -= sign * cost->host_bytes;
 	piece->rank = sign > 0 ? r : -1;
 }
 
-static bool seen_alike(const struct packer *k, int r) {
+static bool seen_alike(const struct packer *packer, int r) {
 	for (int q = 0; q < r; q++)
-		if (k->device[q] == k->device[r] && k->host[q] == k->host[r]) return true;
+		if (packer->device[q] == packer->device[r] && packer->host[q] == packer->host[r]) return true;
 	return false;
 }
 
-static bool best_fit(struct packer *k) {
-	for (size_t i = 0; i < k->count; i++) {
+static bool best_fit(struct packer *packer) {
+	for (size_t i = 0; i < packer->count; i++) {
 		int best = -1;
-		for (int r = 0; r < k->p->ranks; r++)
-			if (has_room(k, r, &k->order[i]->cost) && (best < 0 || k->device[r] > k->device[best])) best = r;
+		for (int r = 0; r < packer->p->ranks; r++)
+			if (has_room(packer, r, &packer->order[i]->cost) && (best < 0 || packer->device[r] > packer->device[best])) best = r;
 		if (best < 0) return false;
-		put(k, best, k->order[i], 1);
+		put(packer, best, packer->order[i], 1);
 	}
 	return true;
 }
 
-static bool every_way(struct packer *k, size_t at) {
-	if (at == k->count) return true;
-	if (k->device_left > k->device_room || k->host_left > k->host_room) return false;
-	for (int r = 0; r < k->p->ranks && k->nodes; r++) {
-		if (!has_room(k, r, &k->order[at]->cost) || seen_alike(k, r)) continue;
-		k->nodes--;
-		put(k, r, k->order[at], 1);
-		if (every_way(k, at + 1)) return true;
-		put(k, r, k->order[at], -1);
+static bool every_way(struct packer *packer, size_t at) {
+	if (at == packer->count) return true;
+	if (packer->device_left > packer->device_room || packer->host_left > packer->host_room) return false;
+	for (int r = 0; r < packer->p->ranks && packer->nodes; r++) {
+		if (!has_room(packer, r, &packer->order[at]->cost) || seen_alike(packer, r)) continue;
+		packer->nodes--;
+		put(packer, r, packer->order[at], 1);
+		if (every_way(packer, at + 1)) return true;
+		put(packer, r, packer->order[at], -1);
 	}
 	return false;
 }
 
-static void clear(struct packer *k) {
-	for (size_t i = 0; i < k->count; i++)
-		if (k->order[i]->rank >= 0) put(k, k->order[i]->rank, k->order[i], -1);
+static void clear(struct packer *packer) {
+	for (size_t i = 0; i < packer->count; i++)
+		if (packer->order[i]->rank >= 0) put(packer, packer->order[i]->rank, packer->order[i], -1);
 }
 
 /* Copies are on every rank. */
-static void begin(struct packer *k, lk_shard_pieces *pieces) {
+static void begin(struct packer *packer, lk_shard_pieces *pieces) {
 	for (size_t i = 0; i < pieces->count; i++) {
 		lk_shard_piece *piece = &pieces->at[i];
 		piece->rank = -1;
 		if (piece->kind != LK_SHARD_DATA) {
-			k->order[k->count++] = piece;
-			k->device_left += piece->cost.device_bytes, k->host_left += piece->cost.host_bytes;
+			packer->order[packer->count++] = piece;
+			packer->device_left += piece->cost.device_bytes, packer->host_left += piece->cost.host_bytes;
 			continue;
 		}
-		for (int r = 0; r < k->p->ranks; r++) k->device[r] += piece->cost.device_bytes;
+		for (int r = 0; r < packer->p->ranks; r++) packer->device[r] += piece->cost.device_bytes;
 	}
-	for (int r = 0; r < k->p->ranks; r++)
-		k->device_room += k->p->capacity - k->device[r], k->host_room += k->p->host_capacity;
-	qsort(k->order, k->count, sizeof *k->order, largest_first);
+	for (int r = 0; r < packer->p->ranks; r++)
+		packer->device_room += packer->p->capacity - packer->device[r], packer->host_room += packer->p->host_capacity;
+	qsort(packer->order, packer->count, sizeof *packer->order, largest_first);
 }
 
-lk_status lk_shard_pack(const lk_shard_problem *p, lk_shard_pieces *pieces, uint64_t nodes, bool *placed, lk_error *err) {
+lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint64_t nodes, bool *placed, lk_error *err) {
 	enum { DEEPEST = 4000 }; /* the search calls itself for each piece */
 	lk_arena arena = LK_ARENA_INIT;
-	struct packer k = {.p = p, .order = LK_ARRAY(&arena, lk_shard_piece *, pieces->count), .nodes = nodes,
-	            .device = LK_ARRAY(&arena, double, p->ranks), .host = LK_ARRAY(&arena, double, p->ranks)};
+	struct packer k = {.p = problem, .order = LK_ARRAY(&arena, lk_shard_piece *, pieces->count), .nodes = nodes,
+	            .device = LK_ARRAY(&arena, double, problem->ranks), .host = LK_ARRAY(&arena, double, problem->ranks)};
 	lk_status status = k.order && k.device && k.host ? LK_OK : lk_oom(err);
 	if (status == LK_OK) {
 		begin(&k, pieces);

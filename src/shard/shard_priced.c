@@ -28,40 +28,40 @@ struct chooser {
 };
 
 /* The cheapest way of a table; if all have too long pieces, the one with the shortest. */
-static const lk_shard_way *cheapest(const struct chooser *c, uint32_t table, double column) {
-	const lk_shard_ways *ways = &c->ways[table];
+static const lk_shard_way *cheapest(const struct chooser *chooser, uint32_t table, double column) {
+	const lk_shard_ways *ways = &chooser->ways[table];
 	const lk_shard_way *best = NULL, *shortest = NULL;
 	double least = INFINITY, length = INFINITY;
 	for (int i = 0; i < ways->count; i++) {
-		const lk_shard_way *w = &ways->at[i];
-		double price = w->forward + w->backward + column * w->columns + (w->bytes > 0 ? c->byte * w->bytes : 0);
-		double longest = fmax(w->piece_forward / c->forward, w->piece_backward / c->backward);
-		if (price < INFINITY && longest < length) shortest = w, length = longest;
-		if (!(longest > 1) && price < least) best = w, least = price;
+		const lk_shard_way *way = &ways->at[i];
+		double price = way->forward + way->backward + column * way->columns + (way->bytes > 0 ? chooser->byte * way->bytes : 0);
+		double longest = fmax(way->piece_forward / chooser->forward, way->piece_backward / chooser->backward);
+		if (price < INFINITY && longest < length) shortest = way, length = longest;
+		if (!(longest > 1) && price < least) best = way, least = price;
 	}
 	return best ? best : shortest ? shortest : &ways->at[0];
 }
 
-static lk_shard_way sum_at(const struct chooser *c, double column, const lk_shard_way **out) {
+static lk_shard_way sum_at(const struct chooser *chooser, double column, const lk_shard_way **out) {
 	lk_shard_way sum = {.parts = 1};
-	for (uint32_t t = 0; t < c->p->count; t++) {
-		const lk_shard_way *w = cheapest(c, t, column);
-		sum.forward += w->forward, sum.backward += w->backward, sum.columns += w->columns, sum.bytes += w->bytes;
-		if (out) out[t] = w;
+	for (uint32_t t = 0; t < chooser->p->count; t++) {
+		const lk_shard_way *way = cheapest(chooser, t, column);
+		sum.forward += way->forward, sum.backward += way->backward, sum.columns += way->columns, sum.bytes += way->bytes;
+		if (out) out[t] = way;
 	}
 	return sum;
 }
 
 /* The way of each table, out[count]; what they sum up to. */
-static lk_shard_way choose(const lk_shard_problem *p, const lk_shard_ways *ways, const struct choice *x, const lk_shard_way **out) {
+static lk_shard_way choose(const lk_shard_problem *problem, const lk_shard_ways *ways, const struct choice *choice, const lk_shard_way **out) {
 	enum { DOUBLINGS = 20, HALVINGS = 14 };
-	struct chooser c = {p, ways, x->forward_s, x->backward_s, x->byte};
-	double low = 0, high = x->column;
-	if (isinf(x->columns)) return sum_at(&c, high, out);
-	for (int i = 0; i < DOUBLINGS && sum_at(&c, high, NULL).columns > x->columns; i++) low = high, high *= 2;
+	struct chooser c = {problem, ways, choice->forward_s, choice->backward_s, choice->byte};
+	double low = 0, high = choice->column;
+	if (isinf(choice->columns)) return sum_at(&c, high, out);
+	for (int i = 0; i < DOUBLINGS && sum_at(&c, high, NULL).columns > choice->columns; i++) low = high, high *= 2;
 	for (int i = 0; i < HALVINGS && high > low * (1 + 1e-4); i++) {
 		double middle = (low + high) / 2;
-		*(sum_at(&c, middle, NULL).columns > x->columns ? &low : &high) = middle;
+		*(sum_at(&c, middle, NULL).columns > choice->columns ? &low : &high) = middle;
 	}
 	return sum_at(&c, high, out);
 }
@@ -93,17 +93,17 @@ static lk_status from_ways(searcher *s, const lk_shard_way *const *ways, size_t 
 }
 
 /* Ways at these prices; where the same ones were chosen before, none. */
-static void add_variant(searcher *s, const struct choice *x, double length, const lk_shard_way **ways, struct variant *all, int *count) {
+static void add_variant(searcher *s, const struct choice *choice, double length, const lk_shard_way **ways, struct variant *all, int *count) {
 	static const double uneven = 0.03; /* of the lookups, about, if pieces are as long as the bound allows; less with length^4 */
-	const lk_shard_problem *p = s->p;
+	const lk_shard_problem *problem = s->p;
 	lk_shard_widths widths = {.grain = s->grain};
-	lk_shard_way sum = choose(p, s->ways, x, ways);
-	for (uint32_t t = 0; t < p->count; t++) lk_shard_widths_of_way(p, t, ways[t], &widths);
-	double step_s = lk_shard_even_step(p, &sum, lk_shard_even_columns(&widths, 1, p->ranks));
-	double likely_s = lk_shard_even_step(p, &sum, lk_shard_even_columns(&widths, 2, p->ranks));
+	lk_shard_way sum = choose(problem, s->ways, choice, ways);
+	for (uint32_t t = 0; t < problem->count; t++) lk_shard_widths_of_way(problem, t, ways[t], &widths);
+	double step_s = lk_shard_even_step(problem, &sum, lk_shard_even_columns(&widths, 1, problem->ranks));
+	double likely_s = lk_shard_even_step(problem, &sum, lk_shard_even_columns(&widths, 2, problem->ranks));
 	for (int i = 0; i < *count; i++)
 		if (all[i].even_s == step_s) return;
-	all[*count] = (struct variant){*x, step_s, likely_s + (sum.forward + sum.backward) * uneven * pow(length, 4), *count};
+	all[*count] = (struct variant){*choice, step_s, likely_s + (sum.forward + sum.backward) * uneven * pow(length, 4), *count};
 	++*count;
 }
 

@@ -12,11 +12,11 @@ enum { ROUNDS = 200 };
 /* ---- finer where ranks wait ---- */
 
 /* What the step loses by the slowest rank of a measure, against the mean; *rank: that rank. */
-static double loss_of(const lk_shard_problem *p, const lk_shard_load *load, int which, int *rank) {
+static double loss_of(const lk_shard_problem *problem, const lk_shard_load *load, int which, int *rank) {
 	double mean = 0;
 	*rank = 0;
-	for (int r = 0; r < p->ranks; r++) {
-		mean += lk_shard_measure(&load->rank[r], which) / p->ranks;
+	for (int r = 0; r < problem->ranks; r++) {
+		mean += lk_shard_measure(&load->rank[r], which) / problem->ranks;
 		if (lk_shard_measure(&load->rank[r], which) > lk_shard_measure(&load->rank[*rank], which)) *rank = r;
 	}
 	double most = lk_shard_measure(&load->rank[*rank], which);
@@ -87,13 +87,13 @@ static int cheapest_first(const void *a, const void *b) {
 	return x->table < y->table ? -1 : x->table > y->table;
 }
 
-static size_t find_fillers(const lk_shard_problem *p, const lk_shard_pieces *pieces, struct filler *out) {
+static size_t find_fillers(const lk_shard_problem *problem, const lk_shard_pieces *pieces, struct filler *out) {
 	size_t count = 0;
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
-		int most = lk_shard_most_parts(p, piece->table, LK_SHARD_COLUMN);
+		int most = lk_shard_most_parts(problem, piece->table, LK_SHARD_COLUMN);
 		if (piece->parts > 1 || piece->kind == LK_SHARD_DATA || piece->host || most < 2) continue;
-		lk_shard_piece part = lk_shard_piece_of(p, piece->table, LK_SHARD_COLUMN, 0, most, false);
+		lk_shard_piece part = lk_shard_piece_of(problem, piece->table, LK_SHARD_COLUMN, 0, most, false);
 		out[count++] = (struct filler){most * lk_shard_work(&part) - lk_shard_work(piece), piece->table};
 	}
 	qsort(out, count, sizeof *out, cheapest_first);
@@ -108,22 +108,22 @@ static size_t piece_of_table(const lk_shard_pieces *pieces, uint32_t table) {
 
 /* The tables that cost least when they are split finest, until there are `wanted` such pieces. */
 lk_status lk_shard_fill_up(searcher *s, size_t wanted, lk_error *err) {
-	const lk_shard_problem *p = s->p;
+	const lk_shard_problem *problem = s->p;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_pieces trial = {0};
 	struct filler *order = LK_ARRAY(&arena, struct filler, s->best.count);
 	bool placed = false;
 	double seconds = INFINITY;
 	lk_status status = order ? lk_shard_copy(&trial, &s->best, err) : lk_oom(err);
-	size_t count = status == LK_OK ? find_fillers(p, &trial, order) : 0, made = 0;
+	size_t count = status == LK_OK ? find_fillers(problem, &trial, order) : 0, made = 0;
 	for (size_t i = 0; i < count && made < wanted && status == LK_OK; i++) {
-		int parts = lk_shard_most_parts(p, order[i].table, LK_SHARD_COLUMN);
-		status = lk_shard_resplit(p, &trial, piece_of_table(&trial, order[i].table), LK_SHARD_COLUMN, parts, false, err);
+		int parts = lk_shard_most_parts(problem, order[i].table, LK_SHARD_COLUMN);
+		status = lk_shard_resplit(problem, &trial, piece_of_table(&trial, order[i].table), LK_SHARD_COLUMN, parts, false, err);
 		made += (size_t)parts;
 	}
-	if (status == LK_OK && lk_shard_even_pieces(p, &trial) < s->best_s) status = lk_shard_longest_first(p, &trial, &placed, err);
-	if (status == LK_OK && placed) status = lk_shard_balance(p, &trial, &s->budget, err);
-	if (status == LK_OK && placed) status = lk_shard_step_of(p, &trial, &seconds, err);
+	if (status == LK_OK && lk_shard_even_pieces(problem, &trial) < s->best_s) status = lk_shard_longest_first(problem, &trial, &placed, err);
+	if (status == LK_OK && placed) status = lk_shard_balance(problem, &trial, &s->budget, err);
+	if (status == LK_OK && placed) status = lk_shard_step_of(problem, &trial, &seconds, err);
 	if (status == LK_OK && seconds < s->best_s) status = lk_shard_copy(&s->best, &trial, err), s->best_s = seconds;
 	lk_vec_free(&trial);
 	lk_arena_free(&arena);

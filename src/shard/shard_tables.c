@@ -28,42 +28,42 @@ struct reader {
 	lk_shard_tables *out;
 };
 
-static const char *field(const struct reader *r, int column) {
-	return lk_csv_field(r->csv, r->at[column]);
+static const char *field(const struct reader *reader, int column) {
+	return lk_csv_field(reader->csv, reader->at[column]);
 }
 
 /* "file:line, column dim" */
-static const char *place(const struct reader *r, int column, char out[192]) {
-	snprintf(out, 192, "%.150s, column %s", lk_csv_where(r->csv), columns[column]);
+static const char *place(const struct reader *reader, int column, char out[192]) {
+	snprintf(out, 192, "%.150s, column %s", lk_csv_where(reader->csv), columns[column]);
 	return out;
 }
 
-static lk_status number(const struct reader *r, int column, double low, double high, double otherwise, double *out, lk_error *err) {
+static lk_status number(const struct reader *reader, int column, double low, double high, double otherwise, double *out, lk_error *err) {
 	char where[192];
-	const char *text = field(r, column);
+	const char *text = field(reader, column);
 	*out = otherwise;
 	if (!*text && column >= NEEDED) return LK_OK;
-	return lk_parse_count(text, low, high, out, place(r, column, where), err);
+	return lk_parse_count(text, low, high, out, place(reader, column, where), err);
 }
 
-static lk_status whole(const struct reader *r, int column, double low, double high, double otherwise, double *out, lk_error *err) {
+static lk_status whole(const struct reader *reader, int column, double low, double high, double otherwise, double *out, lk_error *err) {
 	char where[192];
-	LK_TRY(number(r, column, low, high, otherwise, out, err));
+	LK_TRY(number(reader, column, low, high, otherwise, out, err));
 	if (*out == floor(*out)) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, place(r, column, where), "%g is no whole number", *out);
+	lk_fail(err, LK_ERR_INPUT, place(reader, column, where), "%g is no whole number", *out);
 	return lk_hint(err, "give one from %.0f to %.0f", low, high);
 }
 
-static lk_status read_kinds(const struct reader *r, unsigned *out, lk_error *err) {
+static lk_status read_kinds(const struct reader *reader, unsigned *out, lk_error *err) {
 	char where[192], text[64], *next = text, *word;
 	*out = (1u << LK_SHARD_KINDS) - 1;
-	if (!*field(r, KINDS)) return LK_OK;
-	lk_copy(text, sizeof text, field(r, KINDS));
+	if (!*field(reader, KINDS)) return LK_OK;
+	lk_copy(text, sizeof text, field(reader, KINDS));
 	for (*out = 0; (word = strsep(&next, "|+ "));) {
 		int kind = 0;
 		while (kind < LK_SHARD_KINDS && !lk_same_name(word, lk_shard_kind_names[kind])) kind++;
 		if (kind == LK_SHARD_KINDS) {
-			lk_fail(err, LK_ERR_INPUT, place(r, KINDS, where), "\"%.40s\" is no kind of placement", word);
+			lk_fail(err, LK_ERR_INPUT, place(reader, KINDS, where), "\"%.40s\" is no kind of placement", word);
 			return lk_hint(err, "give table, column, row, data, or several with | between them");
 		}
 		*out |= 1u << kind;
@@ -71,12 +71,12 @@ static lk_status read_kinds(const struct reader *r, unsigned *out, lk_error *err
 	return LK_OK;
 }
 
-static lk_status read_reuse(const struct reader *r, double bins[LK_REUSE_BINS], lk_error *err) {
+static lk_status read_reuse(const struct reader *reader, double bins[LK_REUSE_BINS], lk_error *err) {
 	char where[192], text[512], *next = text, *word;
 	double sum = 0;
 	int count = 0;
-	place(r, REUSE, where);
-	lk_copy(text, sizeof text, field(r, REUSE));
+	place(reader, REUSE, where);
+	lk_copy(text, sizeof text, field(reader, REUSE));
 	while ((word = strsep(&next, " ;"))) {
 		double share;
 		if (!*word) continue;
@@ -89,66 +89,66 @@ static lk_status read_reuse(const struct reader *r, double bins[LK_REUSE_BINS], 
 	return lk_hint(err, "give 17 with the sum 1: rows looked up once, twice, up to 4, 8, ... over 32768 times");
 }
 
-static lk_status read_locality(const struct reader *r, lk_shard_table *t, lk_error *err) {
-	double skew, bins[LK_REUSE_BINS] = {0}, lookups = r->batch * t->pooling;
+static lk_status read_locality(const struct reader *reader, lk_shard_table *table, lk_error *err) {
+	double skew, bins[LK_REUSE_BINS] = {0}, lookups = reader->batch * table->pooling;
 	char where[192];
-	lk_locality *locality = LK_NEW(r->arena, lk_locality);
+	lk_locality *locality = LK_NEW(reader->arena, lk_locality);
 	if (!locality) return lk_oom(err);
-	t->locality = locality;
-	LK_TRY(number(r, SKEW, 0, 10, 0, &skew, err));
-	if (!*field(r, REUSE)) {
-		lk_locality_zipf(t->rows, lookups, skew, locality);
+	table->locality = locality;
+	LK_TRY(number(reader, SKEW, 0, 10, 0, &skew, err));
+	if (!*field(reader, REUSE)) {
+		lk_locality_zipf(table->rows, lookups, skew, locality);
 		return LK_OK;
 	}
-	if (*field(r, SKEW))
-		return lk_fail(err, LK_ERR_INPUT, place(r, REUSE, where), "skew and reuse exclude one another");
-	LK_TRY(read_reuse(r, bins, err));
-	lk_locality_reuse_at(bins, NULL, REUSE_BATCH, t->rows, t->pooling, r->batch, locality);
+	if (*field(reader, SKEW))
+		return lk_fail(err, LK_ERR_INPUT, place(reader, REUSE, where), "skew and reuse exclude one another");
+	LK_TRY(read_reuse(reader, bins, err));
+	lk_locality_reuse_at(bins, NULL, REUSE_BATCH, table->rows, table->pooling, reader->batch, locality);
 	return LK_OK;
 }
 
 /* A product that no machine has is a slip; the sum over all is checked against memory later. */
-static lk_status check_size(const struct reader *r, const lk_shard_table *t, lk_error *err) {
+static lk_status check_size(const struct reader *reader, const lk_shard_table *table, lk_error *err) {
 	char where[192];
-	if (t->rows * t->dim <= 1e15) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, place(r, ROWS, where), "%.4g rows of %.0f columns are %.3g numbers in one table", t->rows,
-	        t->dim, t->rows * t->dim);
+	if (table->rows * table->dim <= 1e15) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, place(reader, ROWS, where), "%.4g rows of %.0f columns are %.3g numbers in one table", table->rows,
+	        table->dim, table->rows * table->dim);
 	return lk_hint(err, "give fewer rows or columns: at most 1e15 numbers");
 }
 
-static lk_status add(const struct reader *r, const lk_shard_table *table, double count, lk_error *err) {
-	if ((double)r->out->count + count > TABLES) {
-		lk_fail(err, LK_ERR_INPUT, lk_csv_where(r->csv), "more than %d tables", TABLES);
+static lk_status add(const struct reader *reader, const lk_shard_table *table, double count, lk_error *err) {
+	if ((double)reader->out->count + count > TABLES) {
+		lk_fail(err, LK_ERR_INPUT, lk_csv_where(reader->csv), "more than %d tables", TABLES);
 		return lk_hint(err, "give fewer rows, or smaller counts");
 	}
 	for (int i = 0; i < (int)count; i++) {
-		if (!lk_push(r->out)) return lk_oom(err);
-		lk_shard_table *t = lk_last(r->out);
-		*t = *table;
-		if (count > 1) t->name = lk_arena_printf(r->arena, "%s_%d", table->name, i);
-		if (!t->name) return lk_oom(err);
+		if (!lk_push(reader->out)) return lk_oom(err);
+		lk_shard_table *shard_table = lk_last(reader->out);
+		*shard_table = *table;
+		if (count > 1) shard_table->name = lk_arena_printf(reader->arena, "%s_%d", table->name, i);
+		if (!shard_table->name) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
-static lk_status read_row(const struct reader *r, lk_error *err) {
-	lk_shard_table t = {.name = field(r, NAME)};
+static lk_status read_row(const struct reader *reader, lk_error *err) {
+	lk_shard_table t = {.name = field(reader, NAME)};
 	double count;
 	char where[192];
 	if (!*t.name) {
-		lk_fail(err, LK_ERR_INPUT, place(r, NAME, where), "the table has no name");
+		lk_fail(err, LK_ERR_INPUT, place(reader, NAME, where), "the table has no name");
 		return lk_hint(err, "give each row a name of its own");
 	}
-	LK_TRY(whole(r, ROWS, 1, 1e12, 0, &t.rows, err));
-	LK_TRY(whole(r, DIM, 1, 65536, 0, &t.dim, err));
-	LK_TRY(number(r, POOLING, 0, 1e6, 0, &t.pooling, err));
-	LK_TRY(whole(r, COUNT, 1, TABLES, 1, &count, err));
-	LK_TRY(check_size(r, &t, err));
-	LK_TRY(read_kinds(r, &t.allowed, err));
-	LK_TRY(read_locality(r, &t, err));
-	t.name = lk_arena_strdup(r->arena, t.name), t.where = lk_arena_strdup(r->arena, lk_csv_where(r->csv));
+	LK_TRY(whole(reader, ROWS, 1, 1e12, 0, &t.rows, err));
+	LK_TRY(whole(reader, DIM, 1, 65536, 0, &t.dim, err));
+	LK_TRY(number(reader, POOLING, 0, 1e6, 0, &t.pooling, err));
+	LK_TRY(whole(reader, COUNT, 1, TABLES, 1, &count, err));
+	LK_TRY(check_size(reader, &t, err));
+	LK_TRY(read_kinds(reader, &t.allowed, err));
+	LK_TRY(read_locality(reader, &t, err));
+	t.name = lk_arena_strdup(reader->arena, t.name), t.where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!t.name || !t.where) return lk_oom(err);
-	return add(r, &t, count, err);
+	return add(reader, &t, count, err);
 }
 
 /* Names are keys of the plan. */
@@ -156,25 +156,25 @@ static lk_status check_names(const lk_shard_tables *tables, lk_error *err) {
 	lk_intern *names = lk_intern_new();
 	lk_status status = names ? LK_OK : lk_oom(err);
 	for (size_t i = 0; i < tables->count && status == LK_OK; i++) {
-		const lk_shard_table *t = &tables->at[i];
-		bool known = lk_intern_find(names, t->name) != UINT32_MAX;
-		if (!known && lk_intern_id(names, t->name) == UINT32_MAX) status = lk_oom(err);
+		const lk_shard_table *table = &tables->at[i];
+		bool known = lk_intern_find(names, table->name) != UINT32_MAX;
+		if (!known && lk_intern_id(names, table->name) == UINT32_MAX) status = lk_oom(err);
 		if (!known) continue;
-		lk_fail(err, LK_ERR_INPUT, t->where, "column name: a second table \"%.60s\"", t->name);
+		lk_fail(err, LK_ERR_INPUT, table->where, "column name: a second table \"%.60s\"", table->name);
 		status = lk_hint(err, "give each table a name of its own");
 	}
 	lk_intern_free(names);
 	return status;
 }
 
-static lk_status read_rows(struct reader *r, lk_csv *csv, const char *file, lk_error *err) {
-	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "list of embedding tables", r->at, err));
+static lk_status read_rows(struct reader *reader, lk_csv *csv, const char *file, lk_error *err) {
+	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "list of embedding tables", reader->at, err));
 	for (bool more;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));
 		if (!more) break;
-		LK_TRY(read_row(r, err));
+		LK_TRY(read_row(reader, err));
 	}
-	if (r->out->count) return check_names(r->out, err);
+	if (reader->out->count) return check_names(reader->out, err);
 	lk_fail(err, LK_ERR_INPUT, file, "there is no table in it");
 	return lk_hint(err, "give rows such as t0,1000000,64,10 under name,rows,dim,pooling");
 }

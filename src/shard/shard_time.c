@@ -17,85 +17,85 @@
 
 enum { FLOAT = 4, INDEX = 8, LENGTH = 4 };
 
-static void add(lk_shard_cost *sum, const lk_shard_cost *c) {
-	sum->forward_s += c->forward_s, sum->backward_s += c->backward_s, sum->columns += c->columns;
-	sum->device_bytes += c->device_bytes, sum->host_bytes += c->host_bytes, sum->reduced_bytes += c->reduced_bytes;
+static void add(lk_shard_cost *sum, const lk_shard_cost *cost) {
+	sum->forward_s += cost->forward_s, sum->backward_s += cost->backward_s, sum->columns += cost->columns;
+	sum->device_bytes += cost->device_bytes, sum->host_bytes += cost->host_bytes, sum->reduced_bytes += cost->reduced_bytes;
 }
 
 /* ---- communication ---- */
 
-double lk_shard_exchange_s(const lk_shard_problem *p, double most, double least, double total) {
-	double n = p->ranks, one = p->batch / n * FLOAT;
+double lk_shard_exchange_s(const lk_shard_problem *problem, double most, double least, double total) {
+	double n = problem->ranks, one = problem->batch / n * FLOAT;
 	if (n < 2 || !(total > 0)) return 0;
 	double bytes = fmax(most * (n - 1), total - least) * one;
-	return lk_collective_cost(LK_COLL_ALLTOALL, &p->network, bytes * n / (n - 1)).seconds;
+	return lk_collective_cost(LK_COLL_ALLTOALL, &problem->network, bytes * n / (n - 1)).seconds;
 }
 
-double lk_shard_reduce_s(const lk_shard_problem *p, double bytes) {
-	return bytes > 0 ? lk_collective_cost(LK_COLL_ALLREDUCE, &p->network, bytes).seconds : 0;
+double lk_shard_reduce_s(const lk_shard_problem *problem, double bytes) {
+	return bytes > 0 ? lk_collective_cost(LK_COLL_ALLREDUCE, &problem->network, bytes).seconds : 0;
 }
 
-double lk_shard_index_s(const lk_shard_problem *p) {
+double lk_shard_index_s(const lk_shard_problem *problem) {
 	double lookups = 0;
-	for (uint32_t t = 0; t < p->count; t++) lookups += p->tables[t].pooling;
-	double bytes = p->batch / p->ranks * (lookups * INDEX + (double)p->count * LENGTH);
-	return lk_collective_cost(LK_COLL_ALLTOALL, &p->network, bytes).seconds;
+	for (uint32_t t = 0; t < problem->count; t++) lookups += problem->tables[t].pooling;
+	double bytes = problem->batch / problem->ranks * (lookups * INDEX + (double)problem->count * LENGTH);
+	return lk_collective_cost(LK_COLL_ALLTOALL, &problem->network, bytes).seconds;
 }
 
 /* ---- loads ---- */
 
-static void sum_up(const lk_shard_problem *p, lk_shard_load *out) {
-	double most = 0, least = INFINITY, total = 0, floor_s = p->at.floor_s;
+static void sum_up(const lk_shard_problem *problem, lk_shard_load *out) {
+	double most = 0, least = INFINITY, total = 0, floor_s = problem->at.floor_s;
 	out->forward_s = out->backward_s = 0;
-	for (int r = 0; r < p->ranks; r++) {
-		lk_shard_cost *c = &out->rank[r];
-		if (c->forward_s > 0) c->forward_s += floor_s;
-		if (c->backward_s > 0) c->backward_s += floor_s;
-		out->forward_s = fmax(out->forward_s, c->forward_s), out->backward_s = fmax(out->backward_s, c->backward_s);
-		most = fmax(most, c->columns), least = fmin(least, c->columns), total += c->columns;
+	for (int r = 0; r < problem->ranks; r++) {
+		lk_shard_cost *cost = &out->rank[r];
+		if (cost->forward_s > 0) cost->forward_s += floor_s;
+		if (cost->backward_s > 0) cost->backward_s += floor_s;
+		out->forward_s = fmax(out->forward_s, cost->forward_s), out->backward_s = fmax(out->backward_s, cost->backward_s);
+		most = fmax(most, cost->columns), least = fmin(least, cost->columns), total += cost->columns;
 	}
-	out->index_s = lk_shard_index_s(p);
-	out->exchange_s = lk_shard_exchange_s(p, most, least, total);
-	out->reduce_s = lk_shard_reduce_s(p, out->rank[0].reduced_bytes);
-	out->step_s = out->index_s + out->forward_s + 2 * out->exchange_s + p->dense_s + out->backward_s + out->reduce_s;
+	out->index_s = lk_shard_index_s(problem);
+	out->exchange_s = lk_shard_exchange_s(problem, most, least, total);
+	out->reduce_s = lk_shard_reduce_s(problem, out->rank[0].reduced_bytes);
+	out->step_s = out->index_s + out->forward_s + 2 * out->exchange_s + problem->dense_s + out->backward_s + out->reduce_s;
 }
 
 /* Straight between the sizes that are known; beyond as at the last. */
-static void add_shared(const lk_shard_problem *p, double touched, const lk_shard_shared *s, lk_shard_cost *sum) {
-	double at = (fmin(fmax(log2(touched / p->share.bytes), -1), 1) + 1) * LK_SHARD_OCTAVE;
+static void add_shared(const lk_shard_problem *problem, double touched, const lk_shard_shared *shared, lk_shard_cost *sum) {
+	double at = (fmin(fmax(log2(touched / problem->share.bytes), -1), 1) + 1) * LK_SHARD_OCTAVE;
 	int i = (int)fmin(floor(at), LK_SHARD_SIZES - 2);
-	sum->forward_s += s->forward_s[i] + (at - i) * (s->forward_s[i + 1] - s->forward_s[i]);
-	sum->backward_s += s->backward_s[i] + (at - i) * (s->backward_s[i + 1] - s->backward_s[i]);
+	sum->forward_s += shared->forward_s[i] + (at - i) * (shared->forward_s[i + 1] - shared->forward_s[i]);
+	sum->backward_s += shared->backward_s[i] + (at - i) * (shared->backward_s[i + 1] - shared->backward_s[i]);
 }
 
-static void ranks_of(const lk_shard_problem *p, const lk_shard_piece *piece, int *first, int *end) {
+static void ranks_of(const lk_shard_problem *problem, const lk_shard_piece *piece, int *first, int *end) {
 	bool copied = piece->kind == LK_SHARD_DATA;
-	*first = copied ? 0 : piece->rank, *end = copied ? p->ranks : piece->rank + 1;
+	*first = copied ? 0 : piece->rank, *end = copied ? problem->ranks : piece->rank + 1;
 }
 
-lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *p, const lk_shard_pieces *pieces, lk_shard_load *out,
+lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *problem, const lk_shard_pieces *pieces, lk_shard_load *out,
                            lk_error *err) {
-	double *touched = LK_ARRAY(arena, double, p->ranks);
+	double *touched = LK_ARRAY(arena, double, problem->ranks);
 	int first, end;
-	*out = (lk_shard_load){.rank = LK_ARRAY(arena, lk_shard_cost, p->ranks)};
+	*out = (lk_shard_load){.rank = LK_ARRAY(arena, lk_shard_cost, problem->ranks)};
 	if (!out->rank || !touched) return lk_oom(err);
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
-		ranks_of(p, piece, &first, &end);
+		ranks_of(problem, piece, &first, &end);
 		for (int r = first; r >= 0 && r < end; r++) add(&out->rank[r], &piece->cost), touched[r] += piece->shared.bytes;
 	}
-	for (size_t i = 0; i < pieces->count && p->share.bytes > 0; i++) {
-		ranks_of(p, &pieces->at[i], &first, &end);
+	for (size_t i = 0; i < pieces->count && problem->share.bytes > 0; i++) {
+		ranks_of(problem, &pieces->at[i], &first, &end);
 		for (int r = first; r >= 0 && r < end; r++)
-			if (touched[r] > 0) add_shared(p, touched[r], &pieces->at[i].shared, &out->rank[r]);
+			if (touched[r] > 0) add_shared(problem, touched[r], &pieces->at[i].shared, &out->rank[r]);
 	}
-	sum_up(p, out);
+	sum_up(problem, out);
 	return LK_OK;
 }
 
-bool lk_shard_fits(const lk_shard_problem *p, const lk_shard_load *load) {
-	for (int r = 0; r < p->ranks; r++)
-		if (load->rank[r].device_bytes > p->capacity || load->rank[r].host_bytes > p->host_capacity) return false;
+bool lk_shard_fits(const lk_shard_problem *problem, const lk_shard_load *load) {
+	for (int r = 0; r < problem->ranks; r++)
+		if (load->rank[r].device_bytes > problem->capacity || load->rank[r].host_bytes > problem->host_capacity) return false;
 	return true;
 }
 
@@ -109,70 +109,70 @@ struct builder {
 	bool failed;
 };
 
-static void put(struct builder *b, lk_op op, double seconds) {
-	lk_graph_add(b->graph, &op);
-	if (lk_push(&b->seconds)) *lk_last(&b->seconds) = seconds;
-	else b->failed = true;
+static void put(struct builder *builder, lk_op op, double seconds) {
+	lk_graph_add(builder->graph, &op);
+	if (lk_push(&builder->seconds)) *lk_last(&builder->seconds) = seconds;
+	else builder->failed = true;
 }
 
-static void communicate(struct builder *b, const char *name, lk_op_kind kind, lk_phase phase, double seconds) {
-	if (b->p->ranks < 2) return;
-	put(b, (lk_op){.kind = (uint8_t)kind, .stream = LK_STREAM_EP, .phase = (uint8_t)phase, .group = LK_GROUP_TEAM, .name = name,
-	               .join = LK_JOIN(LK_STREAM_COMPUTE), .channel = (int32_t)b->team}, seconds);
+static void communicate(struct builder *builder, const char *name, lk_op_kind kind, lk_phase phase, double seconds) {
+	if (builder->p->ranks < 2) return;
+	put(builder, (lk_op){.kind = (uint8_t)kind, .stream = LK_STREAM_EP, .phase = (uint8_t)phase, .group = LK_GROUP_TEAM, .name = name,
+	               .join = LK_JOIN(LK_STREAM_COMPUTE), .channel = (int32_t)builder->team}, seconds);
 }
 
-static void compute(struct builder *b, const char *name, lk_op_kind kind, lk_phase phase, double seconds) {
-	put(b, (lk_op){.kind = (uint8_t)kind, .stream = LK_STREAM_COMPUTE, .phase = (uint8_t)phase, .name = name,
+static void compute(struct builder *builder, const char *name, lk_op_kind kind, lk_phase phase, double seconds) {
+	put(builder, (lk_op){.kind = (uint8_t)kind, .stream = LK_STREAM_COMPUTE, .phase = (uint8_t)phase, .name = name,
 	               .join = LK_JOIN(LK_STREAM_EP)}, seconds);
 }
 
-static void step_of_rank(struct builder *b, const lk_shard_load *load, int rank) {
-	const lk_shard_cost *c = &load->rank[rank];
-	communicate(b, "indices", LK_OP_ALLTOALL, LK_PHASE_FORWARD, load->index_s);
-	compute(b, "lookups", LK_OP_EMBEDDING, LK_PHASE_FORWARD, c->forward_s);
-	communicate(b, "pooled sums", LK_OP_ALLTOALL, LK_PHASE_FORWARD, load->exchange_s);
-	compute(b, "dense part", LK_OP_GEMM, LK_PHASE_OTHER, b->p->dense_s);
-	communicate(b, "gradients of sums", LK_OP_ALLTOALL, LK_PHASE_BACKWARD, load->exchange_s);
-	compute(b, "lookups backward", LK_OP_EMBEDDING, LK_PHASE_BACKWARD, c->backward_s);
-	if (load->reduce_s > 0) communicate(b, "gradients of copies", LK_OP_ALLREDUCE, LK_PHASE_BACKWARD, load->reduce_s);
+static void step_of_rank(struct builder *builder, const lk_shard_load *load, int rank) {
+	const lk_shard_cost *cost = &load->rank[rank];
+	communicate(builder, "indices", LK_OP_ALLTOALL, LK_PHASE_FORWARD, load->index_s);
+	compute(builder, "lookups", LK_OP_EMBEDDING, LK_PHASE_FORWARD, cost->forward_s);
+	communicate(builder, "pooled sums", LK_OP_ALLTOALL, LK_PHASE_FORWARD, load->exchange_s);
+	compute(builder, "dense part", LK_OP_GEMM, LK_PHASE_OTHER, builder->p->dense_s);
+	communicate(builder, "gradients of sums", LK_OP_ALLTOALL, LK_PHASE_BACKWARD, load->exchange_s);
+	compute(builder, "lookups backward", LK_OP_EMBEDDING, LK_PHASE_BACKWARD, cost->backward_s);
+	if (load->reduce_s > 0) communicate(builder, "gradients of copies", LK_OP_ALLREDUCE, LK_PHASE_BACKWARD, load->reduce_s);
 }
 
-static lk_status build_programs(struct builder *b, const lk_shard_load *load, lk_error *err) {
-	uint32_t n = (uint32_t)b->p->ranks;
-	uint32_t *all = LK_ARRAY(b->p->arena, uint32_t, n);
+static lk_status build_programs(struct builder *builder, const lk_shard_load *load, lk_error *err) {
+	uint32_t n = (uint32_t)builder->p->ranks;
+	uint32_t *all = LK_ARRAY(builder->p->arena, uint32_t, n);
 	if (!all) return lk_oom(err);
 	for (uint32_t r = 0; r < n; r++) all[r] = r;
-	LK_TRY(lk_graph_set_programs(b->graph, n, 0, err));
-	b->team = lk_graph_add_team(b->graph, "all ranks", all, n, n, false);
+	LK_TRY(lk_graph_set_programs(builder->graph, n, 0, err));
+	builder->team = lk_graph_add_team(builder->graph, "all ranks", all, n, n, false);
 	for (uint32_t r = 0; r < n; r++) {
 		uint32_t block;
 		char name[32];
 		snprintf(name, sizeof name, "rank %u", r);
-		lk_graph_begin_block(b->graph, name);
-		step_of_rank(b, load, (int)r);
-		LK_TRY(lk_graph_end_block(b->graph, &block, err));
-		LK_TRY(lk_graph_call(b->graph, r, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err));
+		lk_graph_begin_block(builder->graph, name);
+		step_of_rank(builder, load, (int)r);
+		LK_TRY(lk_graph_end_block(builder->graph, &block, err));
+		LK_TRY(lk_graph_call(builder->graph, r, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err));
 	}
-	return b->failed ? lk_oom(err) : LK_OK;
+	return builder->failed ? lk_oom(err) : LK_OK;
 }
 
-static lk_status price(lk_arena *arena, const struct builder *b, lk_costs *costs, lk_error *err) {
-	*costs = (lk_costs){.variants = 1, .ops = b->graph->ops.count, .at = LK_ARRAY(arena, lk_cost, b->graph->ops.count)};
+static lk_status price(lk_arena *arena, const struct builder *builder, lk_costs *costs, lk_error *err) {
+	*costs = (lk_costs){.variants = 1, .ops = builder->graph->ops.count, .at = LK_ARRAY(arena, lk_cost, builder->graph->ops.count)};
 	if (!costs->at) return lk_oom(err);
 	for (uint32_t i = 0; i < costs->ops; i++) {
-		int64_t ps = llround(fmin(b->seconds.at[i], 1e6) * LK_PS_PER_S);
+		int64_t ps = llround(fmin(builder->seconds.at[i], 1e6) * LK_PS_PER_S);
 		costs->at[i] = (lk_cost){.duration_ps = ps, .tail_ps = ps, .spread = 1};
 	}
 	return LK_OK;
 }
 
-lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *p, const lk_shard_load *load, lk_graph **graph,
+lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem, const lk_shard_load *load, lk_graph **graph,
                          lk_costs *costs, lk_error *err) {
-	struct builder b = {.graph = lk_graph_new(), .p = p};
+	struct builder b = {.graph = lk_graph_new(), .p = problem};
 	if (!b.graph) return lk_oom(err);
-	b.graph->ranks = (lk_ranks){.world = (uint32_t)p->ranks, .stages = (uint32_t)p->ranks, .chains = 1};
+	b.graph->ranks = (lk_ranks){.world = (uint32_t)problem->ranks, .stages = (uint32_t)problem->ranks, .chains = 1};
 	for (int g = 0; g < LK_GROUPS; g++) b.graph->ranks.group[g].size = b.graph->ranks.group[g].stride = 1;
-	b.graph->samples = p->batch;
+	b.graph->samples = problem->batch;
 	lk_status status = build_programs(&b, load, err);
 	if (status == LK_OK) status = price(arena, &b, costs, err);
 	lk_vec_free(&b.seconds);
@@ -181,13 +181,13 @@ lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *p, const lk_sh
 	return status;
 }
 
-lk_status lk_shard_simulate(const lk_shard_problem *p, const lk_shard_load *load, double *step_s, lk_error *err) {
+lk_status lk_shard_simulate(const lk_shard_problem *problem, const lk_shard_load *load, double *step_s, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_graph *graph = NULL;
 	lk_costs costs;
 	lk_sim_result result = {0};
 	const lk_sim_options options = {.contention = false};
-	lk_status status = lk_shard_graph(&arena, p, load, &graph, &costs, err);
+	lk_status status = lk_shard_graph(&arena, problem, load, &graph, &costs, err);
 	if (status == LK_OK) status = lk_sim_run(graph, &costs, &options, &result, err);
 	if (status == LK_OK) *step_s = (double)result.step_ps / LK_PS_PER_S;
 	lk_sim_result_free(&result);

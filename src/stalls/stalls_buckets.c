@@ -19,12 +19,12 @@ struct line {
 };
 
 /* Least squares of seconds = a + b * bytes with weights 1 / seconds^2, calls as often as they are made. */
-static struct line fit(const lk_stalls_size *s, int count) {
+static struct line fit(const lk_stalls_size *size, int count) {
 	double w = 0, x = 0, y = 0, xx = 0, xy = 0;
 	for (int i = 0; i < count; i++) {
-		double weight = s[i].calls / (s[i].seconds * s[i].seconds);
-		w += weight, x += weight * s[i].bytes, y += weight * s[i].seconds;
-		xx += weight * s[i].bytes * s[i].bytes, xy += weight * s[i].bytes * s[i].seconds;
+		double weight = size[i].calls / (size[i].seconds * size[i].seconds);
+		w += weight, x += weight * size[i].bytes, y += weight * size[i].seconds;
+		xx += weight * size[i].bytes * size[i].bytes, xy += weight * size[i].bytes * size[i].seconds;
 	}
 	double det = w * xx - x * x;
 	struct line l = {w > 0 ? y / w : 0, xx > 0 ? xy / xx : 0};
@@ -35,20 +35,20 @@ static struct line fit(const lk_stalls_size *s, int count) {
 	return (struct line){a, b};
 }
 
-static double error_of(const lk_stalls_size *s, int count, struct line l, double *room) {
+static double error_of(const lk_stalls_size *size, int count, struct line l, double *room) {
 	for (int i = 0; i < count; i++)
-		room[i] = fabs(l.per_call + l.per_byte * s[i].bytes - s[i].seconds) / s[i].seconds;
+		room[i] = fabs(l.per_call + l.per_byte * size[i].bytes - size[i].seconds) / size[i].seconds;
 	return lk_median(room, (size_t)count);
 }
 
-static void predict(lk_stalls_buckets *b, double exposed_s, double step_s) {
-	double now = b->per_call_s * b->calls + b->per_byte_s * b->bytes;
-	for (int i = 0; i < b->count; i++) {
-		struct lk_stalls_bucket *k = &b->at[i];
-		k->calls = ceil(b->bytes / k->bucket_bytes);
-		k->transfer_s = b->per_call_s * k->calls + b->per_byte_s * b->bytes;
-		double shown = fmax(0, exposed_s + k->transfer_s - now);
-		k->step_s = step_s + shown - exposed_s;
+static void predict(lk_stalls_buckets *buckets, double exposed_s, double step_s) {
+	double now = buckets->per_call_s * buckets->calls + buckets->per_byte_s * buckets->bytes;
+	for (int i = 0; i < buckets->count; i++) {
+		struct lk_stalls_bucket *bucket = &buckets->at[i];
+		bucket->calls = ceil(buckets->bytes / bucket->bucket_bytes);
+		bucket->transfer_s = buckets->per_call_s * bucket->calls + buckets->per_byte_s * buckets->bytes;
+		double shown = fmax(0, exposed_s + bucket->transfer_s - now);
+		bucket->step_s = step_s + shown - exposed_s;
 	}
 }
 

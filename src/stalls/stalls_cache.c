@@ -67,13 +67,13 @@ static int open_file(const char *path, double *bytes, lk_cache_state *out) {
 	return -1;
 }
 
-static void look_at(struct looker *l, int fd, double bytes) {
+static void look_at(struct looker *looker, int fd, double bytes) {
 	double share = bytes > 0 ? counted(fd, bytes) : NAN;
 	if (isnan(share) && bytes > 0) share = tried(fd, bytes);
-	l->out->files++;
-	l->out->bytes += bytes;
+	looker->out->files++;
+	looker->out->bytes += bytes;
 	if (isnan(share)) return;
-	l->seen += bytes, l->resident += share * bytes;
+	looker->seen += bytes, looker->resident += share * bytes;
 }
 
 typedef void deed(int fd, double bytes);

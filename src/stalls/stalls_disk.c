@@ -33,16 +33,16 @@ struct counter {
 typedef LK_VEC(struct counter) counters;
 
 /* What a thread had from storage since it last told; 0 where there are too many threads. */
-static double more_of(counters *all, const lk_recorded_call *c) {
-	uint64_t key = (uint64_t)c->process << 16 | c->record.thread;
+static double more_of(counters *all, const lk_recorded_call *call) {
+	uint64_t key = (uint64_t)call->process << 16 | call->record.thread;
 	size_t k = 0;
 	while (k < all->count && all->at[k].key != key) k++;
 	if (k == all->count) {
 		if (k == MOST_THREADS || !lk_push(all)) return 0;
 		all->at[k] = (struct counter){.key = key};
 	}
-	double more = fmax(0, (double)c->record.bytes - all->at[k].bytes);
-	all->at[k].bytes = (double)c->record.bytes;
+	double more = fmax(0, (double)call->record.bytes - all->at[k].bytes);
+	all->at[k].bytes = (double)call->record.bytes;
 	return more;
 }
 
@@ -50,10 +50,10 @@ static void add_stored(lk_disk_use *use, const lk_recorded_run *run, const int64
 	counters all = {0};
 	int step = 0;
 	for (size_t i = 0; i < run->storage.count && run->storage.at[i].record.start_ns < begin[steps]; i++) {
-		const lk_recorded_call *c = &run->storage.at[i];
-		double more = more_of(&all, c);
-		while (c->record.start_ns >= begin[step + 1]) step++;
-		if (c->record.start_ns >= begin[0]) use->steps.at[step].stored += more;
+		const lk_recorded_call *call = &run->storage.at[i];
+		double more = more_of(&all, call);
+		while (call->record.start_ns >= begin[step + 1]) step++;
+		if (call->record.start_ns >= begin[0]) use->steps.at[step].stored += more;
 	}
 	lk_vec_free(&all);
 }
@@ -76,10 +76,10 @@ static bool add_reads(lk_disk_use *use, const lk_recorded_run *run, const int64_
 		*lk_last(&use->begin) = moment + begin[i];
 	}
 	for (size_t i = 0; i < run->calls.count; i++) {
-		const lk_record_entry *e = &run->calls.at[i].record;
-		if (e->kind != LK_RECORD_READ || e->start_ns < begin[0] || e->start_ns >= begin[steps]) continue;
-		int64_t all = e->end_ns - e->start_ns, busy = e->io.busy_ns < 0 ? 0 : e->io.busy_ns < all ? e->io.busy_ns : all;
-		if (!lk_intervals_add(&use->reads, moment + e->end_ns - busy, moment + e->end_ns)) return false;
+		const lk_record_entry *entry = &run->calls.at[i].record;
+		if (entry->kind != LK_RECORD_READ || entry->start_ns < begin[0] || entry->start_ns >= begin[steps]) continue;
+		int64_t all = entry->end_ns - entry->start_ns, busy = entry->io.busy_ns < 0 ? 0 : entry->io.busy_ns < all ? entry->io.busy_ns : all;
+		if (!lk_intervals_add(&use->reads, moment + entry->end_ns - busy, moment + entry->end_ns)) return false;
 	}
 	return true;
 }
@@ -168,9 +168,9 @@ struct reading {
 
 static double now_s(void) { return 1e-9 * (double)lk_monotonic_ns(); }
 
-static bool go_on(const struct reader *r) {
-	double took = r->now - r->start;
-	return took < SETTLING_S || (took < LONGEST_S && r->bytes < ENOUGH_BYTES);
+static bool go_on(const struct reader *reader) {
+	double took = reader->now - reader->start;
+	return took < SETTLING_S || (took < LONGEST_S && reader->bytes < ENOUGH_BYTES);
 }
 
 static double file_bytes(const char *path) {
@@ -179,16 +179,16 @@ static double file_bytes(const char *path) {
 }
 
 /* Nothing is read ahead: it would still be on its way when the files are evicted again. */
-static void read_part(struct reader *r, const char *path, double from, double to, char *room) {
+static void read_part(struct reader *reader, const char *path, double from, double to, char *room) {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0) return;
 	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-	for (off_t at = (off_t)from; (double)at < to && go_on(r);) {
+	for (off_t at = (off_t)from; (double)at < to && go_on(reader);) {
 		ssize_t got = pread(fd, room, CHUNK, at);
 		if (got <= 0) break;
 		at += got;
-		r->now = now_s(), r->bytes += (double)got;
-		if (r->settled <= 0 && r->now - r->start >= SETTLING_S) r->settled = r->now, r->settled_bytes = r->bytes;
+		reader->now = now_s(), reader->bytes += (double)got;
+		if (reader->settled <= 0 && reader->now - reader->start >= SETTLING_S) reader->settled = reader->now, reader->settled_bytes = reader->bytes;
 	}
 	close(fd);
 }
@@ -196,20 +196,20 @@ static void read_part(struct reader *r, const char *path, double from, double to
 /* Stream i of n reads the i-th n-th of all bytes. */
 static lk_status read_stream(void *context, size_t job, lk_error *err) {
 	struct reading *all = context;
-	struct reader *r = &all->of[job];
+	struct reader *reader = &all->of[job];
 	char *room = malloc(CHUNK);
 	double from = all->all * (double)job / (double)all->streams, to = from + all->all / (double)all->streams, begin = 0;
 	if (!room) return lk_oom(err);
-	r->start = r->now = now_s();
-	for (size_t i = 0; i < all->count && begin < to && go_on(r); i++) {
+	reader->start = reader->now = now_s();
+	for (size_t i = 0; i < all->count && begin < to && go_on(reader); i++) {
 		double bytes = file_bytes(all->paths[i]), end = begin + bytes;
-		if (bytes > 0 && end > from) read_part(r, all->paths[i], floor(fmax(0, from - begin)), fmin(bytes, to - begin), room);
+		if (bytes > 0 && end > from) read_part(reader, all->paths[i], floor(fmax(0, from - begin)), fmin(bytes, to - begin), room);
 		begin = end;
 	}
 	free(room);
-	bool settled = r->settled > 0 && r->now > r->settled;
-	double took = settled ? r->now - r->settled : r->now - r->start;
-	r->rate = took > 0 ? (r->bytes - (settled ? r->settled_bytes : 0)) / took : 0;
+	bool settled = reader->settled > 0 && reader->now > reader->settled;
+	double took = settled ? reader->now - reader->settled : reader->now - reader->start;
+	reader->rate = took > 0 ? (reader->bytes - (settled ? reader->settled_bytes : 0)) / took : 0;
 	return LK_OK;
 }
 
@@ -228,16 +228,16 @@ double lk_disk_rate(const char *const *paths, size_t count, int streams) {
 
 /* ---- what it means ---- */
 
-static double stored_a_step(const lk_disk_work *w) {
+static double stored_a_step(const lk_disk_work *work) {
 	double sum = 0;
-	for (size_t i = 0; i < w->count; i++) sum += w->steps[i].stored;
-	return w->count ? sum / (double)w->count : 0;
+	for (size_t i = 0; i < work->count; i++) sum += work->steps[i].stored;
+	return work->count ? sum / (double)work->count : 0;
 }
 
-double lk_disk_busy(const lk_disk_work *w) {
-	double by_bytes = w->rate > 0 ? stored_a_step(w) / w->rate : 0;
-	double busy = fmax(by_bytes, fmax(w->waited, w->fetch));
-	return fmax(0, fmin(busy, w->step));
+double lk_disk_busy(const lk_disk_work *work) {
+	double by_bytes = work->rate > 0 ? stored_a_step(work) / work->rate : 0;
+	double busy = fmax(by_bytes, fmax(work->waited, work->fetch));
+	return fmax(0, fmin(busy, work->step));
 }
 
 /* A step: how long it is, how long storage worked in it, and how long it waited. */
@@ -251,66 +251,66 @@ static int by_seconds(const void *a, const void *b) {
 }
 
 /* What a step asks for and storage does not do within it, it does in the next one. Means become those that are known. */
-static bool look_at_steps(const lk_disk_work *w, double busy, struct worked *out) {
-	double left = 0, device = 0, fetch = 0, n = (double)w->count;
-	for (size_t i = 0; i < w->count; i++) {
-		double asked = left + w->steps[i].stored / w->rate;
-		out[i].seconds = w->steps[i].seconds;
+static bool look_at_steps(const lk_disk_work *work, double busy, struct worked *out) {
+	double left = 0, device = 0, fetch = 0, n = (double)work->count;
+	for (size_t i = 0; i < work->count; i++) {
+		double asked = left + work->steps[i].stored / work->rate;
+		out[i].seconds = work->steps[i].seconds;
 		out[i].device = fmin(asked, out[i].seconds), left = asked - out[i].device;
-		out[i].fetch = fmin(out[i].device, w->steps[i].waited);
+		out[i].fetch = fmin(out[i].device, work->steps[i].waited);
 		device += out[i].device / n, fetch += out[i].fetch / n;
 	}
-	if (device <= 0 || (fetch <= 0 && w->fetch > 0)) return false;
-	for (size_t i = 0; i < w->count; i++) {
+	if (device <= 0 || (fetch <= 0 && work->fetch > 0)) return false;
+	for (size_t i = 0; i < work->count; i++) {
 		out[i].device *= busy / device;
-		if (fetch > 0) out[i].fetch *= w->fetch / fetch;
+		if (fetch > 0) out[i].fetch *= work->fetch / fetch;
 	}
 	return true;
 }
 
 /* By length, an equal share of all steps to each kind: a step may be a part of two. */
-static void sort_into_kinds(lk_stalls_model *m, const struct worked *steps, size_t count, double busy) {
+static void sort_into_kinds(lk_stalls_model *model, const struct worked *steps, size_t count, double busy) {
 	double share = (double)count / LK_STALLS_UNLIKE, all = 0;
-	m->kinds = LK_STALLS_UNLIKE, m->hidden = 0;
-	for (int k = 0; k < m->kinds; k++) {
+	model->kinds = LK_STALLS_UNLIKE, model->hidden = 0;
+	for (int k = 0; k < model->kinds; k++) {
 		double from = k * share, to = from + share, device = 0, hidden = 0, rest = 0;
 		for (size_t i = (size_t)from; i < count && (double)i < to; i++) {
 			double part = (fmin(to, (double)i + 1) - fmax(from, (double)i)) / share;
 			device += part * steps[i].device, hidden += part * fmax(0, steps[i].device - steps[i].fetch);
 			rest += part * fmax(0, steps[i].seconds - steps[i].fetch);
 		}
-		m->of[k] = (struct lk_stalls_unlike){device / busy, hidden, rest};
-		m->hidden += hidden / m->kinds, all += rest / m->kinds;
+		model->of[k] = (struct lk_stalls_unlike){device / busy, hidden, rest};
+		model->hidden += hidden / model->kinds, all += rest / model->kinds;
 	}
-	for (int k = 0; k < m->kinds; k++) m->of[k].rest = all > 0 ? m->of[k].rest / all : 1;
+	for (int k = 0; k < model->kinds; k++) model->of[k].rest = all > 0 ? model->of[k].rest / all : 1;
 }
 
 /* One that reads much now and then is not helped as one that always reads alike. */
-static void fit_kinds(lk_stalls_model *m, const lk_disk_work *w, double busy) {
-	if (!w->count || !(w->rate > 0) || busy <= 0) return;
-	struct worked *steps = malloc(w->count * sizeof *steps);
-	if (steps && look_at_steps(w, busy, steps)) {
-		qsort(steps, w->count, sizeof *steps, by_seconds);
-		sort_into_kinds(m, steps, w->count, busy);
+static void fit_kinds(lk_stalls_model *model, const lk_disk_work *work, double busy) {
+	if (!work->count || !(work->rate > 0) || busy <= 0) return;
+	struct worked *steps = malloc(work->count * sizeof *steps);
+	if (steps && look_at_steps(work, busy, steps)) {
+		qsort(steps, work->count, sizeof *steps, by_seconds);
+		sort_into_kinds(model, steps, work->count, busy);
 	}
 	free(steps);
 }
 
 /* Beside a loader of w workers a step is max(compute, device, (preparation + device - hidden) / w). Where fetching is a stall,
  * that is what was measured: a device that is not known to work so long is one whose requests the workers wait for. */
-static double pipelined_busy(const lk_stalls_model *m, double busy, const lk_disk_work *w) {
-	if (!w->stalls || fmax(busy, (m->preparation + busy) / m->workers) >= w->step) return busy;
-	return fmax(busy, fmin(w->step, m->workers * w->step - m->preparation));
+static double pipelined_busy(const lk_stalls_model *model, double busy, const lk_disk_work *work) {
+	if (!work->stalls || fmax(busy, (model->preparation + busy) / model->workers) >= work->step) return busy;
+	return fmax(busy, fmin(work->step, model->workers * work->step - model->preparation));
 }
 
-void lk_stalls_fit_disk(lk_stalls_model *m, const lk_disk_work *w) {
-	double busy = lk_disk_busy(w);
-	if (m->pipelined) {
-		busy = pipelined_busy(m, busy, w);
-		m->hidden = fmin(m->preparation, fmax(0, m->preparation + busy - m->workers * w->step));
+void lk_stalls_fit_disk(lk_stalls_model *model, const lk_disk_work *work) {
+	double busy = lk_disk_busy(work);
+	if (model->pipelined) {
+		busy = pipelined_busy(model, busy, work);
+		model->hidden = fmin(model->preparation, fmax(0, model->preparation + busy - model->workers * work->step));
 	} else {
-		m->hidden = fmax(0, busy - w->fetch);
-		fit_kinds(m, w, busy);
+		model->hidden = fmax(0, busy - work->fetch);
+		fit_kinds(model, work, busy);
 	}
-	m->disk = m->bytes > 0 && busy > 0 ? m->bytes / busy : INFINITY;
+	model->disk = model->bytes > 0 && busy > 0 ? model->bytes / busy : INFINITY;
 }

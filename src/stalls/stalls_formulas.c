@@ -48,33 +48,33 @@ lk_estimate lk_estimate_of(const double *x, int count) {
 /* ---- times of configurations ---- */
 
 #define FIELD(name) offsetof(lk_stalls_times, name)
-static double field(const lk_stalls_times *t, size_t at) { return *(const double *)(const void *)((const char *)t + at); }
+static double field(const lk_stalls_times *times, size_t at) { return *(const double *)(const void *)((const char *)times + at); }
 
-static lk_estimate mean_of(const lk_stalls_rounds *r, lk_stalls_configuration c, size_t at) {
+static lk_estimate mean_of(const lk_stalls_rounds *rounds, lk_stalls_configuration c, size_t at) {
 	double x[LK_STALLS_REPEATS] = {0};
-	for (int i = 0; i < r->count; i++) x[i] = isnan(r->at[c][i].step) ? NAN : field(&r->at[c][i], at);
-	return lk_estimate_of(x, r->count);
+	for (int i = 0; i < rounds->count; i++) x[i] = isnan(rounds->at[c][i].step) ? NAN : field(&rounds->at[c][i], at);
+	return lk_estimate_of(x, rounds->count);
 }
 
-static bool has(const lk_stalls_rounds *r, lk_stalls_configuration c) {
-	for (int i = 0; i < r->count; i++)
-		if (!isnan(r->at[c][i].step)) return true;
+static bool has(const lk_stalls_rounds *rounds, lk_stalls_configuration c) {
+	for (int i = 0; i < rounds->count; i++)
+		if (!isnan(rounds->at[c][i].step)) return true;
 	return false;
 }
 
 /* Rounds that have only one of the two are left out; if none has both, the means are compared. */
-static lk_estimate difference(const lk_stalls_rounds *r, lk_stalls_configuration more, lk_stalls_configuration less) {
+static lk_estimate difference(const lk_stalls_rounds *rounds, lk_stalls_configuration more, lk_stalls_configuration less) {
 	double x[LK_STALLS_REPEATS] = {0};
-	for (int i = 0; i < r->count; i++) x[i] = r->at[more][i].step - r->at[less][i].step;
-	lk_estimate d = lk_estimate_of(x, r->count);
-	if (isnan(d.mean)) d.mean = mean_of(r, more, FIELD(step)).mean - mean_of(r, less, FIELD(step)).mean;
+	for (int i = 0; i < rounds->count; i++) x[i] = rounds->at[more][i].step - rounds->at[less][i].step;
+	lk_estimate d = lk_estimate_of(x, rounds->count);
+	if (isnan(d.mean)) d.mean = mean_of(rounds, more, FIELD(step)).mean - mean_of(rounds, less, FIELD(step)).mean;
 	return d;
 }
 
 /* A time of recordings: of the runs of a configuration, or of the first run. */
-static lk_estimate seen(const lk_stalls_rounds *r, int c, size_t at) {
-	if (c < LK_STALLS_CONFIGURATIONS) return mean_of(r, (lk_stalls_configuration)c, at);
-	double x = field(&r->first, at);
+static lk_estimate seen(const lk_stalls_rounds *rounds, int c, size_t at) {
+	if (c < LK_STALLS_CONFIGURATIONS) return mean_of(rounds, (lk_stalls_configuration)c, at);
+	double x = field(&rounds->first, at);
 	return (lk_estimate){x, NAN, NAN};
 }
 
@@ -104,10 +104,10 @@ static void put_unknown(lk_stalls_answer *out, lk_stalls_kind kind, const char *
 }
 
 /* Divides `all` as the times in calls are; without any, all of it is the interconnect's (one host) or the network's. */
-static void divide(lk_stalls_answer *out, const lk_stalls_times *t, lk_estimate all, double with, lk_stalls_basis basis,
+static void divide(lk_stalls_answer *out, const lk_stalls_times *stalls_times, lk_estimate all, double with, lk_stalls_basis basis,
                    const char *how) {
 	const struct { lk_stalls_kind kind; double seconds; } parts[] = {
-		{LK_STALL_WAITING, t->waiting}, {LK_STALL_INTERCONNECT, t->interconnect}, {LK_STALL_NETWORK, t->network}};
+		{LK_STALL_WAITING, stalls_times->waiting}, {LK_STALL_INTERCONNECT, stalls_times->interconnect}, {LK_STALL_NETWORK, stalls_times->network}};
 	double sum = 0;
 	for (int i = 0; i < 3; i++) sum += isnan(parts[i].seconds) ? 0 : parts[i].seconds;
 	for (int i = 0; i < 3; i++) {
@@ -117,29 +117,29 @@ static void divide(lk_stalls_answer *out, const lk_stalls_times *t, lk_estimate 
 	}
 }
 
-static lk_stalls_times comm_times(const lk_stalls_rounds *r, int c) {
-	lk_stalls_times t = {.waiting = seen(r, c, FIELD(waiting)).mean, .interconnect = seen(r, c, FIELD(interconnect)).mean,
-	                     .network = seen(r, c, FIELD(network)).mean};
+static lk_stalls_times comm_times(const lk_stalls_rounds *rounds, int c) {
+	lk_stalls_times t = {.waiting = seen(rounds, c, FIELD(waiting)).mean, .interconnect = seen(rounds, c, FIELD(interconnect)).mean,
+	                     .network = seen(rounds, c, FIELD(network)).mean};
 	return t;
 }
 
-static double comm_sum(const lk_stalls_times *t) {
-	return (isnan(t->waiting) ? 0 : t->waiting) + (isnan(t->interconnect) ? 0 : t->interconnect) +
-	       (isnan(t->network) ? 0 : t->network);
+static double comm_sum(const lk_stalls_times *times) {
+	return (isnan(times->waiting) ? 0 : times->waiting) + (isnan(times->interconnect) ? 0 : times->interconnect) +
+	       (isnan(times->network) ? 0 : times->network);
 }
 
 /* What messages of pipelines still take in the null run, where they are not left out. */
-static double left_in_null(const lk_stalls_rounds *r) {
-	if (!has(r, LK_STALLS_NULL)) return 0;
-	lk_stalls_times t = comm_times(r, LK_STALLS_NULL);
+static double left_in_null(const lk_stalls_rounds *rounds) {
+	if (!has(rounds, LK_STALLS_NULL)) return 0;
+	lk_stalls_times t = comm_times(rounds, LK_STALLS_NULL);
 	return comm_sum(&t);
 }
 
 /* Communication that is measured: against null, or against one process, which then has sharing in it. */
-static void split_communication(const lk_stalls_rounds *r, int with, lk_stalls_answer *out) {
-	lk_stalls_times t = comm_times(r, with);
-	int without = has(r, LK_STALLS_NULL) ? LK_STALLS_NULL : has(r, LK_STALLS_ONE) ? LK_STALLS_ONE : -1;
-	double step = seen(r, with, FIELD(step)).mean;
+static void split_communication(const lk_stalls_rounds *rounds, int with, lk_stalls_answer *out) {
+	lk_stalls_times t = comm_times(rounds, with);
+	int without = has(rounds, LK_STALLS_NULL) ? LK_STALLS_NULL : has(rounds, LK_STALLS_ONE) ? LK_STALLS_ONE : -1;
+	double step = seen(rounds, with, FIELD(step)).mean;
 	if (with == LK_STALLS_CONFIGURATIONS || without < 0) {
 		if (comm_sum(&t) > 0) {
 			divide(out, &t, (lk_estimate){comm_sum(&t), NAN, NAN}, step, LK_STALLS_ESTIMATED, "time in calls, recorded");
@@ -149,8 +149,8 @@ static void split_communication(const lk_stalls_rounds *r, int with, lk_stalls_a
 			put(out, (lk_stalls_kind)k, (lk_estimate){0, NAN, NAN}, step, LK_STALLS_ESTIMATED, "no calls were recorded");
 		return;
 	}
-	lk_estimate d = difference(r, (lk_stalls_configuration)with, (lk_stalls_configuration)without);
-	double left = left_in_null(r);
+	lk_estimate d = difference(rounds, (lk_stalls_configuration)with, (lk_stalls_configuration)without);
+	double left = left_in_null(rounds);
 	d = (lk_estimate){fmax(d.mean, 0) + left, d.low + left, d.high + left};
 	const char *how = without == LK_STALLS_ONE ? (with == LK_STALLS_READY ? "ready - one" : "hot - one")
 	                  : left > 0.01 * step     ? "with - null, and what null left of messages"
@@ -158,37 +158,37 @@ static void split_communication(const lk_stalls_rounds *r, int with, lk_stalls_a
 	divide(out, &t, d, step, LK_STALLS_MEASURED, how);
 }
 
-static void split_preparation(const lk_stalls_rounds *r, int last, lk_stalls_answer *out) {
-	double step = seen(r, last, FIELD(step)).mean;
-	if (has(r, LK_STALLS_READY) && has(r, LK_STALLS_HOT)) {
-		step = mean_of(r, LK_STALLS_HOT, FIELD(step)).mean;
-		put(out, LK_STALL_PREPARATION, difference(r, LK_STALLS_HOT, LK_STALLS_READY), step, LK_STALLS_MEASURED, "hot - ready");
+static void split_preparation(const lk_stalls_rounds *rounds, int last, lk_stalls_answer *out) {
+	double step = seen(rounds, last, FIELD(step)).mean;
+	if (has(rounds, LK_STALLS_READY) && has(rounds, LK_STALLS_HOT)) {
+		step = mean_of(rounds, LK_STALLS_HOT, FIELD(step)).mean;
+		put(out, LK_STALL_PREPARATION, difference(rounds, LK_STALLS_HOT, LK_STALLS_READY), step, LK_STALLS_MEASURED, "hot - ready");
 		return;
 	}
-	lk_estimate e = seen(r, last, FIELD(preparation));
+	lk_estimate e = seen(rounds, last, FIELD(preparation));
 	if (isnan(e.mean)) put_unknown(out, LK_STALL_PREPARATION, "the recording does not tell it from compute");
 	else put(out, LK_STALL_PREPARATION, e, step, LK_STALLS_ESTIMATED, "reads and the code between them, recorded");
 }
 
-static void split_fetch(const lk_stalls_rounds *r, lk_stalls_answer *out) {
-	if (has(r, LK_STALLS_COLD) && has(r, LK_STALLS_HOT)) {
-		put(out, LK_STALL_FETCH, difference(r, LK_STALLS_COLD, LK_STALLS_HOT), out->step_s, LK_STALLS_MEASURED, "cold - hot");
+static void split_fetch(const lk_stalls_rounds *rounds, lk_stalls_answer *out) {
+	if (has(rounds, LK_STALLS_COLD) && has(rounds, LK_STALLS_HOT)) {
+		put(out, LK_STALL_FETCH, difference(rounds, LK_STALLS_COLD, LK_STALLS_HOT), out->step_s, LK_STALLS_MEASURED, "cold - hot");
 		return;
 	}
 	put_unknown(out, LK_STALL_FETCH, "cold and hot runs would tell");
 }
 
 /* The rest of the step. Its interval is that of the shortest configuration. */
-static void split_compute(const lk_stalls_rounds *r, lk_stalls_answer *out) {
+static void split_compute(const lk_stalls_rounds *rounds, lk_stalls_answer *out) {
 	double rest = out->step_s;
 	int shortest = 0;
-	while (shortest <= LK_STALLS_READY && !has(r, (lk_stalls_configuration)shortest)) shortest++;
+	while (shortest <= LK_STALLS_READY && !has(rounds, (lk_stalls_configuration)shortest)) shortest++;
 	bool known = shortest <= LK_STALLS_READY;
 	for (int k = 0; k < LK_STALL_KINDS; k++)
 		if (k != LK_STALL_COMPUTE && !isnan(out->parts[k].seconds)) rest -= out->parts[k].seconds;
 	lk_estimate e = {rest, NAN, NAN};
 	if (known) {
-		lk_estimate own = mean_of(r, (lk_stalls_configuration)shortest, FIELD(step));
+		lk_estimate own = mean_of(rounds, (lk_stalls_configuration)shortest, FIELD(step));
 		e.low = rest + own.low - own.mean, e.high = rest + own.high - own.mean;
 	}
 	put(out, LK_STALL_COMPUTE, e, out->step_s, known ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED, "the rest");
@@ -196,37 +196,37 @@ static void split_compute(const lk_stalls_rounds *r, lk_stalls_answer *out) {
 	out->parts[LK_STALL_COMPUTE].named = false;
 }
 
-void lk_stalls_split(const lk_stalls_rounds *r, lk_stalls_answer *out) {
-	bool cold = has(r, LK_STALLS_COLD), hot = has(r, LK_STALLS_HOT), ready = has(r, LK_STALLS_READY);
+void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out) {
+	bool cold = has(rounds, LK_STALLS_COLD), hot = has(rounds, LK_STALLS_HOT), ready = has(rounds, LK_STALLS_READY);
 	int base = cold ? LK_STALLS_COLD : hot ? LK_STALLS_HOT : LK_STALLS_CONFIGURATIONS;
 	int warm = hot ? LK_STALLS_HOT : base, with = ready ? LK_STALLS_READY : warm;
-	lk_estimate step = seen(r, base, FIELD(step));
+	lk_estimate step = seen(rounds, base, FIELD(step));
 	out->step_s = step.mean, out->low = at_least_0(step).low, out->high = step.high;
 	out->base = base < LK_STALLS_CONFIGURATIONS ? lk_stalls_configurations[base] : "first";
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
-		lk_estimate e = mean_of(r, (lk_stalls_configuration)c, FIELD(step));
+		lk_estimate e = mean_of(rounds, (lk_stalls_configuration)c, FIELD(step));
 		out->rows[c].step_s = e.mean, out->rows[c].low = at_least_0(e).low, out->rows[c].high = e.high;
 	}
-	lk_estimate writing = seen(r, warm, FIELD(writing));
+	lk_estimate writing = seen(rounds, warm, FIELD(writing));
 	if (isnan(writing.mean)) writing.mean = 0;
-	put(out, LK_STALL_WRITING, writing, seen(r, warm, FIELD(step)).mean, LK_STALLS_ESTIMATED, "calls that write, recorded");
-	if (has(r, LK_STALLS_NULL) && has(r, LK_STALLS_ONE)) {
-		double null = mean_of(r, LK_STALLS_NULL, FIELD(step)).mean;
-		put(out, LK_STALL_SHARING, difference(r, LK_STALLS_NULL, LK_STALLS_ONE), null, LK_STALLS_MEASURED, "null - one");
+	put(out, LK_STALL_WRITING, writing, seen(rounds, warm, FIELD(step)).mean, LK_STALLS_ESTIMATED, "calls that write, recorded");
+	if (has(rounds, LK_STALLS_NULL) && has(rounds, LK_STALLS_ONE)) {
+		double null = mean_of(rounds, LK_STALLS_NULL, FIELD(step)).mean;
+		put(out, LK_STALL_SHARING, difference(rounds, LK_STALLS_NULL, LK_STALLS_ONE), null, LK_STALLS_MEASURED, "null - one");
 	} else {
 		put_unknown(out, LK_STALL_SHARING, "a run of one process and a null run would tell");
 	}
-	split_communication(r, with, out);
-	split_preparation(r, warm, out);
-	split_fetch(r, out);
-	split_compute(r, out);
+	split_communication(rounds, with, out);
+	split_preparation(rounds, warm, out);
+	split_fetch(rounds, out);
+	split_compute(rounds, out);
 }
 
-lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *r, const lk_stalls_answer *x) {
-	const lk_stalls_part *fetch = &x->parts[LK_STALL_FETCH];
-	lk_disk_work work = {.rate = NAN, .step = x->step_s};
-	if (isnan(fetch->seconds) || !has(r, LK_STALLS_COLD)) return work;
+lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds, const lk_stalls_answer *answer) {
+	const lk_stalls_part *fetch = &answer->parts[LK_STALL_FETCH];
+	lk_disk_work work = {.rate = NAN, .step = answer->step_s};
+	if (isnan(fetch->seconds) || !has(rounds, LK_STALLS_COLD)) return work;
 	work.fetch = fetch->seconds, work.stalls = fetch->named;
-	work.waited = fmax(0, mean_of(r, LK_STALLS_COLD, FIELD(waited)).mean - mean_of(r, LK_STALLS_HOT, FIELD(waited)).mean);
+	work.waited = fmax(0, mean_of(rounds, LK_STALLS_COLD, FIELD(waited)).mean - mean_of(rounds, LK_STALLS_HOT, FIELD(waited)).mean);
 	return work;
 }

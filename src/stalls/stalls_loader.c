@@ -49,58 +49,58 @@ static struct reader *reader_of(struct readers *all, uint32_t process, uint16_t 
 
 /* ---- reads and what follows them ---- */
 
-static bool add_gap(struct reader *r, uint32_t place, double seconds) {
-	if (r->gaps.count >= MOST_GAPS) return true;
-	if (!lk_push(&r->gaps)) return false;
-	*lk_last(&r->gaps) = (struct gap){place, fmax(0, seconds)};
+static bool add_gap(struct reader *reader, uint32_t place, double seconds) {
+	if (reader->gaps.count >= MOST_GAPS) return true;
+	if (!lk_push(&reader->gaps)) return false;
+	*lk_last(&reader->gaps) = (struct gap){place, fmax(0, seconds)};
 	return true;
 }
 
-static bool end_gap(struct reader *r, int64_t now_ns) {
-	bool was = r->open;
-	r->open = false;
-	return !was || !r->reads_in_step || add_gap(r, r->reads_in_step - 1, 1e-9 * (double)(now_ns - r->end_ns));
+static bool end_gap(struct reader *reader, int64_t now_ns) {
+	bool was = reader->open;
+	reader->open = false;
+	return !was || !reader->reads_in_step || add_gap(reader, reader->reads_in_step - 1, 1e-9 * (double)(now_ns - reader->end_ns));
 }
 
-static void end_step(struct reader *r) {
-	if (r->step < 0) return;
-	if (r->reads_in_step > r->most) r->most = r->reads_in_step;
-	if (r->reads_in_step < r->least) r->least = r->reads_in_step;
+static void end_step(struct reader *reader) {
+	if (reader->step < 0) return;
+	if (reader->reads_in_step > reader->most) reader->most = reader->reads_in_step;
+	if (reader->reads_in_step < reader->least) reader->least = reader->reads_in_step;
 }
 
-static void begin_step(struct reader *r, int step) {
-	if (step == r->step) return;
-	end_step(r);
-	if (r->step >= 0 && step > r->step + 1) r->least = 0;
-	r->step = step, r->reads_in_step = 0;
+static void begin_step(struct reader *reader, int step) {
+	if (step == reader->step) return;
+	end_step(reader);
+	if (reader->step >= 0 && step > reader->step + 1) reader->least = 0;
+	reader->step = step, reader->reads_in_step = 0;
 }
 
 /* A record may stand for several calls that followed one another closely: equal gaps. */
-static bool add_read(struct reader *r, const lk_record_entry *e, int step) {
-	double busy = 1e-9 * (double)e->io.busy_ns, inside = 1e-9 * (double)(e->end_ns - e->start_ns) - busy;
-	uint32_t more = e->io.count ? e->io.count - 1 : 0;
-	if (!end_gap(r, e->start_ns)) return false;
-	begin_step(r, step);
+static bool add_read(struct reader *reader, const lk_record_entry *entry, int step) {
+	double busy = 1e-9 * (double)entry->io.busy_ns, inside = 1e-9 * (double)(entry->end_ns - entry->start_ns) - busy;
+	uint32_t more = entry->io.count ? entry->io.count - 1 : 0;
+	if (!end_gap(reader, entry->start_ns)) return false;
+	begin_step(reader, step);
 	for (uint32_t i = 0; i < more && i < PLACES; i++)
-		if (!add_gap(r, r->reads_in_step + i, inside / more)) return false;
-	r->reads_in_step += more + 1;
-	r->reads += more + 1, r->busy += busy;
-	r->open = true, r->end_ns = e->end_ns;
+		if (!add_gap(reader, reader->reads_in_step + i, inside / more)) return false;
+	reader->reads_in_step += more + 1;
+	reader->reads += more + 1, reader->busy += busy;
+	reader->open = true, reader->end_ns = entry->end_ns;
 	return true;
 }
 
 static bool see_calls(const lk_recorded_run *run, const int64_t *begin, int steps, struct readers *all, double *bytes) {
 	int step = 0;
 	for (size_t i = 0; i < run->calls.count; i++) {
-		const lk_record_entry *e = &run->calls.at[i].record;
-		if (e->start_ns < begin[0] || (e->kind != LK_RECORD_READ && e->kind != LK_RECORD_COMM)) continue;
-		if (e->start_ns >= begin[steps]) break;
-		while (e->start_ns >= begin[step + 1]) step++;
-		struct reader *r = reader_of(all, run->calls.at[i].process, e->thread);
-		if (!r || (e->kind == LK_RECORD_COMM && !end_gap(r, e->start_ns))) return false;
-		if (e->kind != LK_RECORD_READ) continue;
-		*bytes += (double)e->bytes;
-		if (!add_read(r, e, step)) return false;
+		const lk_record_entry *entry = &run->calls.at[i].record;
+		if (entry->start_ns < begin[0] || (entry->kind != LK_RECORD_READ && entry->kind != LK_RECORD_COMM)) continue;
+		if (entry->start_ns >= begin[steps]) break;
+		while (entry->start_ns >= begin[step + 1]) step++;
+		struct reader *reader = reader_of(all, run->calls.at[i].process, entry->thread);
+		if (!reader || (entry->kind == LK_RECORD_COMM && !end_gap(reader, entry->start_ns))) return false;
+		if (entry->kind != LK_RECORD_READ) continue;
+		*bytes += (double)entry->bytes;
+		if (!add_read(reader, entry, step)) return false;
 	}
 	for (size_t i = 0; i < all->at.count; i++) end_step(&all->at.at[i]);
 	return true;
@@ -132,27 +132,27 @@ static double without_ends(const struct stretch *at, size_t n, double longer, do
 	return ends > 0 && all >= LEAST_BURST * ends ? sum + ends * sum / count : NAN;
 }
 
-static size_t join_places(const struct reader *r, bool each, struct stretch *out) {
+static size_t join_places(const struct reader *reader, bool each, struct stretch *out) {
 	size_t n = 0;
-	for (size_t i = 0, end; i < r->gaps.count; i = end) {
+	for (size_t i = 0, end; i < reader->gaps.count; i = end) {
 		double sum = 0;
-		for (end = i; end < r->gaps.count && (end == i || (!each && r->gaps.at[end].place == r->gaps.at[i].place)); end++)
-			sum += r->gaps.at[end].seconds;
-		out[n++] = (struct stretch){r->gaps.at[i + (end - i) / 2].seconds, sum, (double)(end - i)};
+		for (end = i; end < reader->gaps.count && (end == i || (!each && reader->gaps.at[end].place == reader->gaps.at[i].place)); end++)
+			sum += reader->gaps.at[end].seconds;
+		out[n++] = (struct stretch){reader->gaps.at[i + (end - i) / 2].seconds, sum, (double)(end - i)};
 	}
 	return n;
 }
 
-static bool main_thread(struct reader *r, double *own) {
-	size_t n = r->gaps.count;
-	bool alike = r->most == r->least && r->most <= PLACES;
+static bool main_thread(struct reader *reader, double *own) {
+	size_t n = reader->gaps.count;
+	bool alike = reader->most == reader->least && reader->most <= PLACES;
 	*own = NAN;
 	if (n < LEAST_BURST) return true;
 	struct stretch *at = malloc(n * sizeof *at);
 	double *room = malloc(n * sizeof *room);
 	if (at && room) {
-		qsort(r->gaps.at, n, sizeof *r->gaps.at, by_place);
-		*own = without_ends(at, join_places(r, !alike, at), alike ? LONGER : MUCH_LONGER, room);
+		qsort(reader->gaps.at, n, sizeof *reader->gaps.at, by_place);
+		*own = without_ends(at, join_places(reader, !alike, at), alike ? LONGER : MUCH_LONGER, room);
 	}
 	bool good = at && room;
 	free(at);
@@ -160,11 +160,11 @@ static bool main_thread(struct reader *r, double *own) {
 	return good;
 }
 
-static bool other_thread(const struct reader *r, double *own) {
-	double *room = malloc((r->gaps.count + 1) * sizeof *room);
+static bool other_thread(const struct reader *reader, double *own) {
+	double *room = malloc((reader->gaps.count + 1) * sizeof *room);
 	if (!room) return false;
-	for (size_t i = 0; i < r->gaps.count; i++) room[i] = r->gaps.at[i].seconds;
-	*own = r->gaps.count ? lk_quantile(room, r->gaps.count, 0.25) * r->reads : 0;
+	for (size_t i = 0; i < reader->gaps.count; i++) room[i] = reader->gaps.at[i].seconds;
+	*own = reader->gaps.count ? lk_quantile(room, reader->gaps.count, 0.25) * reader->reads : 0;
 	free(room);
 	return true;
 }
@@ -172,14 +172,14 @@ static bool other_thread(const struct reader *r, double *own) {
 static bool sum_up(const lk_recorded_run *run, struct readers *all, int steps, lk_stalls_loader *out) {
 	double away = 0, sum = 0;
 	for (size_t i = 0; i < all->at.count; i++) {
-		struct reader *r = &all->at.at[i];
-		bool main = r->key == run->main_thread;
+		struct reader *reader = &all->at.at[i];
+		bool main = reader->key == run->main_thread;
 		double own = 0;
-		if (r->reads <= 0) continue;
-		if (!(main ? main_thread(r, &own) : other_thread(r, &own))) return false;
-		out->own += own, out->reads += r->reads, out->busy += r->busy, out->threads++;
-		sum += r->busy + (isnan(own) ? 0 : own);
-		if (!main) away += r->busy + own;
+		if (reader->reads <= 0) continue;
+		if (!(main ? main_thread(reader, &own) : other_thread(reader, &own))) return false;
+		out->own += own, out->reads += reader->reads, out->busy += reader->busy, out->threads++;
+		sum += reader->busy + (isnan(own) ? 0 : own);
+		if (!main) away += reader->busy + own;
 	}
 	out->apart = away > 0.5 * sum;
 	out->reads /= steps, out->busy /= steps, out->bytes /= steps, out->own /= steps;

@@ -40,28 +40,28 @@ static lk_status write_file(const char *folder, const char *name, const char *te
 	return put == (ssize_t)size ? LK_OK : lk_fail(err, LK_ERR_IO, path, "cannot be written: %s", strerror(code));
 }
 
-static lk_status make_folder(lk_stalls_runner *r, lk_error *err) {
-	const char *kept = r->request->out, *temporary = getenv("TMPDIR");
+static lk_status make_folder(lk_stalls_runner *runner, lk_error *err) {
+	const char *kept = runner->request->out, *temporary = getenv("TMPDIR");
 	if (!kept) {
 		const char *where = temporary && *temporary ? temporary : "/tmp";
-		int n = snprintf(r->folder, sizeof r->folder, "%s/lockstep-stalls-XXXXXX", where);
-		if (n < (int)sizeof r->folder && mkdtemp(r->folder)) return LK_OK;
-		return lk_fail(err, LK_ERR_IO, r->folder, "cannot be made: %s", strerror(errno));
+		int n = snprintf(runner->folder, sizeof runner->folder, "%s/lockstep-stalls-XXXXXX", where);
+		if (n < (int)sizeof runner->folder && mkdtemp(runner->folder)) return LK_OK;
+		return lk_fail(err, LK_ERR_IO, runner->folder, "cannot be made: %s", strerror(errno));
 	}
-	if (mkdir(kept, 0700) == 0) return realpath(kept, r->folder) ? LK_OK : lk_fail(err, LK_ERR_IO, kept, "cannot be found");
+	if (mkdir(kept, 0700) == 0) return realpath(kept, runner->folder) ? LK_OK : lk_fail(err, LK_ERR_IO, kept, "cannot be found");
 	lk_fail(err, LK_ERR_IO, kept, "cannot be made: %s", strerror(errno));
 	return lk_hint(err, "--out names a folder that is not there yet");
 }
 
-static lk_status add_python(lk_stalls_runner *r, lk_error *err) {
+static lk_status add_python(lk_stalls_runner *runner, lk_error *err) {
 	char folder[PATH_MAX + 16];
 	size_t size;
 	const char *module = lk_data_file("python/sitecustomize.py", &size);
-	snprintf(folder, sizeof folder, "%s/python", r->folder);
+	snprintf(folder, sizeof folder, "%s/python", runner->folder);
 	if (mkdir(folder, 0700) != 0) return lk_fail(err, LK_ERR_IO, folder, "cannot be made: %s", strerror(errno));
 	LK_TRY(write_file(folder, "sitecustomize.py", module, size, err));
 	LK_TRY(write_file(folder, MARK, "", 0, err));
-	if (!r->marker) r->marker = "open:" MARK;
+	if (!runner->marker) runner->marker = "open:" MARK;
 	return LK_OK;
 }
 
@@ -97,34 +97,34 @@ static const char *number_within(const char *word) {
 }
 
 /* The command with 1 where its launcher is told how many processes to start; left NULL where that is not found. */
-static lk_status one_process(lk_stalls_runner *r, lk_error *err) {
-	const lk_stalls_request *q = r->request;
-	const char **words = LK_ARRAY(r->arena, const char *, (size_t)q->words + 1);
+static lk_status one_process(lk_stalls_runner *runner, lk_error *err) {
+	const lk_stalls_request *request = runner->request;
+	const char **words = LK_ARRAY(runner->arena, const char *, (size_t)request->words + 1);
 	bool launcher = false, found = false;
 	if (!words) return lk_oom(err);
-	for (int i = 0; i < q->words; i++) {
-		const char *word = words[i] = q->command[i], *within = launcher && !found ? number_within(word) : NULL;
+	for (int i = 0; i < request->words; i++) {
+		const char *word = words[i] = request->command[i], *within = launcher && !found ? number_within(word) : NULL;
 		launcher |= starts_ranks(word);
-		if (launcher && !found && i > 0 && counts_processes(q->command[i - 1])) words[i] = "1", found = true;
+		if (launcher && !found && i > 0 && counts_processes(request->command[i - 1])) words[i] = "1", found = true;
 		if (within) {
-			words[i] = lk_arena_printf(r->arena, "%.*s1", (int)(within - word), word);
+			words[i] = lk_arena_printf(runner->arena, "%.*s1", (int)(within - word), word);
 			if (!words[i]) return lk_oom(err);
 			found = true;
 		}
 	}
-	if (found) r->one = words, r->one_words = q->words;
+	if (found) runner->one = words, runner->one_words = request->words;
 	return LK_OK;
 }
 
-static lk_status one_as_told(lk_stalls_runner *r, lk_error *err) {
+static lk_status one_as_told(lk_stalls_runner *runner, lk_error *err) {
 	enum { MOST = 512 };
-	const char **words = LK_ARRAY(r->arena, const char *, MOST + 1);
-	char *text = lk_arena_strdup(r->arena, r->request->one), *rest = NULL;
+	const char **words = LK_ARRAY(runner->arena, const char *, MOST + 1);
+	char *text = lk_arena_strdup(runner->arena, runner->request->one), *rest = NULL;
 	if (!words || !text) return lk_oom(err);
-	for (char *w = strtok_r(text, " \t\n", &rest); w && r->one_words < MOST; w = strtok_r(NULL, " \t\n", &rest))
-		words[r->one_words++] = w;
-	if (!r->one_words) return lk_fail(err, LK_ERR_INPUT, "--one", "is no command");
-	r->one = words;
+	for (char *w = strtok_r(text, " \t\n", &rest); w && runner->one_words < MOST; w = strtok_r(NULL, " \t\n", &rest))
+		words[runner->one_words++] = w;
+	if (!runner->one_words) return lk_fail(err, LK_ERR_INPUT, "--one", "is no command");
+	runner->one = words;
 	return LK_OK;
 }
 
@@ -139,29 +139,29 @@ lk_status lk_stalls_runner_open(const lk_stalls_request *request, lk_arena *aren
 	return out->python ? add_python(out, err) : LK_OK;
 }
 
-void lk_stalls_runner_close(lk_stalls_runner *r) {
-	if (*r->folder && !r->request->out) remove_all(r->folder);
-	*r->folder = '\0';
-	lk_vec_free(&r->files);
-	lk_vec_free(&r->cold);
-	lk_vec_free(&r->unguarded);
+void lk_stalls_runner_close(lk_stalls_runner *runner) {
+	if (*runner->folder && !runner->request->out) remove_all(runner->folder);
+	*runner->folder = '\0';
+	lk_vec_free(&runner->files);
+	lk_vec_free(&runner->cold);
+	lk_vec_free(&runner->unguarded);
 }
 
 /* ---- runs ---- */
 
-const char *lk_stalls_run_folder(const lk_stalls_runner *r, lk_stalls_configuration c, int round) {
-	if (c == LK_STALLS_CONFIGURATIONS) return lk_arena_printf(r->arena, "%s/first", r->folder);
-	return lk_arena_printf(r->arena, "%s/%d-%s", r->folder, round, lk_stalls_configurations[c]);
+const char *lk_stalls_run_folder(const lk_stalls_runner *runner, lk_stalls_configuration c, int round) {
+	if (c == LK_STALLS_CONFIGURATIONS) return lk_arena_printf(runner->arena, "%s/first", runner->folder);
+	return lk_arena_printf(runner->arena, "%s/%d-%s", runner->folder, round, lk_stalls_configurations[c]);
 }
 
 /* What Python finds in its environment; NULL last. */
-static lk_status settings_of(lk_stalls_runner *r, bool ready, const char *out[4], lk_error *err) {
+static lk_status settings_of(lk_stalls_runner *runner, bool ready, const char *out[4], lk_error *err) {
 	int n = 0;
 	const char *before = getenv("PYTHONPATH");
-	if (r->python) {
-		out[n++] = lk_arena_printf(r->arena, "PYTHONPATH=%s/python%s%s", r->folder, before ? ":" : "", before ? before : "");
-		out[n++] = lk_arena_printf(r->arena, "LOCKSTEP_LOADER_MARK=%s/python/" MARK, r->folder);
-		if (ready) out[n++] = lk_arena_printf(r->arena, "LOCKSTEP_LOADER_REPEAT=%d", r->request->batches);
+	if (runner->python) {
+		out[n++] = lk_arena_printf(runner->arena, "PYTHONPATH=%s/python%s%s", runner->folder, before ? ":" : "", before ? before : "");
+		out[n++] = lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_MARK=%s/python/" MARK, runner->folder);
+		if (ready) out[n++] = lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_REPEAT=%d", runner->request->batches);
 	}
 	out[n] = NULL;
 	for (int i = 0; i < n; i++)
@@ -175,104 +175,104 @@ static double children_s(void) {
 	return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + 1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
 }
 
-static lk_record_request request_of(const lk_stalls_runner *r, const char *out, const char *const *settings) {
-	const lk_stalls_request *q = r->request;
+static lk_record_request request_of(const lk_stalls_runner *runner, const char *out, const char *const *settings) {
+	const lk_stalls_request *request = runner->request;
 	lk_record_request record;
 	lk_record_defaults(&record);
-	record.command = q->command, record.words = q->words;
-	record.out = out, record.max_mb = q->max_mb;
-	record.steps = q->warmup + q->steps;
-	record.time_limit = q->time_limit;
-	record.step_marker = r->marker, record.program = q->program, record.mpi = q->mpi;
+	record.command = request->command, record.words = request->words;
+	record.out = out, record.max_mb = request->max_mb;
+	record.steps = request->warmup + request->steps;
+	record.time_limit = request->time_limit;
+	record.step_marker = runner->marker, record.program = request->program, record.mpi = request->mpi;
 	record.settings = settings;
 	return record;
 }
 
 /* What runs again did that could not be kept from the user's work, each once. */
-static lk_status keep_unguarded(lk_stalls_runner *r, const lk_record_answer *answer, lk_error *err) {
+static lk_status keep_unguarded(lk_stalls_runner *runner, const lk_record_answer *answer, lk_error *err) {
 	enum { MOST = 20 };
-	for (int i = 0; i < answer->unguarded_count && r->unguarded.count < MOST; i++) {
+	for (int i = 0; i < answer->unguarded_count && runner->unguarded.count < MOST; i++) {
 		bool known = false;
-		for (size_t k = 0; k < r->unguarded.count; k++) known |= strcmp(r->unguarded.at[k], answer->unguarded[i]) == 0;
+		for (size_t k = 0; k < runner->unguarded.count; k++) known |= strcmp(runner->unguarded.at[k], answer->unguarded[i]) == 0;
 		if (known) continue;
-		if (!lk_push(&r->unguarded)) return lk_oom(err);
-		*lk_last(&r->unguarded) = lk_arena_strdup(r->arena, answer->unguarded[i]);
-		if (!*lk_last(&r->unguarded)) return lk_oom(err);
+		if (!lk_push(&runner->unguarded)) return lk_oom(err);
+		*lk_last(&runner->unguarded) = lk_arena_strdup(runner->arena, answer->unguarded[i]);
+		if (!*lk_last(&runner->unguarded)) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
-static lk_status keep_program(lk_stalls_runner *r, const lk_record_answer *answer, lk_error *err) {
-	for (int i = 0; i < answer->count && !r->program; i++) {
-		const lk_record_process *p = &answer->processes[i];
-		if (p->forked || p->rank < 0 || p->world < 2) continue;
-		r->program = lk_arena_strdup(r->arena, p->program), r->world = p->world;
-		if (!r->program) return lk_oom(err);
+static lk_status keep_program(lk_stalls_runner *runner, const lk_record_answer *answer, lk_error *err) {
+	for (int i = 0; i < answer->count && !runner->program; i++) {
+		const lk_record_process *process = &answer->processes[i];
+		if (process->forked || process->rank < 0 || process->world < 2) continue;
+		runner->program = lk_arena_strdup(runner->arena, process->program), runner->world = process->world;
+		if (!runner->program) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
-static lk_status run(lk_stalls_runner *r, const lk_record_request *record, lk_disk_steps *each, lk_stalls_run *out,
+static lk_status run(lk_stalls_runner *runner, const lk_record_request *record, lk_disk_steps *each, lk_stalls_run *out,
                      lk_error *err) {
 	lk_record_answer *answer;
 	double before = children_s();
 	LK_TRY(lk_record(record, &answer, err));
 	out->status = answer->status, out->late = answer->end == LK_RECORD_TIME_OVER;
 	out->wall_s = answer->wall_s, out->cpu_s = children_s() - before;
-	lk_status status = keep_unguarded(r, answer, err);
-	if (status == LK_OK && !r->program) status = keep_program(r, answer, err);
+	lk_status status = keep_unguarded(runner, answer, err);
+	if (status == LK_OK && !runner->program) status = keep_program(runner, answer, err);
 	lk_record_free(answer);
 	LK_TRY(status);
-	return lk_stalls_see(record->out, r->request->warmup, r->request->steps, &out->seen, each, err);
+	return lk_stalls_see(record->out, runner->request->warmup, runner->request->steps, &out->seen, each, err);
 }
 
-lk_status lk_stalls_run_first(lk_stalls_runner *r, lk_stalls_run *out, lk_error *err) {
-	const char *settings[4], *folder = lk_stalls_run_folder(r, LK_STALLS_CONFIGURATIONS, 0);
+lk_status lk_stalls_run_first(lk_stalls_runner *runner, lk_stalls_run *out, lk_error *err) {
+	const char *settings[4], *folder = lk_stalls_run_folder(runner, LK_STALLS_CONFIGURATIONS, 0);
 	if (!folder) return lk_oom(err);
-	LK_TRY(settings_of(r, false, settings, err));
-	lk_record_request record = request_of(r, folder, settings);
-	LK_TRY(run(r, &record, NULL, out, err));
-	r->first_wall_s = out->wall_s;
+	LK_TRY(settings_of(runner, false, settings, err));
+	lk_record_request record = request_of(runner, folder, settings);
+	LK_TRY(run(runner, &record, NULL, out, err));
+	runner->first_wall_s = out->wall_s;
 	double bytes;
-	return lk_stalls_files_of(folder, false, r->arena, &r->files, &bytes, err);
+	return lk_stalls_files_of(folder, false, runner->arena, &runner->files, &bytes, err);
 }
 
-static void set_cache(const lk_stalls_runner *r, lk_stalls_configuration c, lk_cache_state *out) {
+static void set_cache(const lk_stalls_runner *runner, lk_stalls_configuration c, lk_cache_state *out) {
 	if (c != LK_STALLS_COLD) {
-		lk_cache_warm(r->files.at, r->files.count, out);
+		lk_cache_warm(runner->files.at, runner->files.count, out);
 		return;
 	}
-	lk_cache_evict(r->files.at, r->files.count, out);
-	double rate = out->resident <= LK_CACHE_COLD ? lk_disk_rate(r->files.at, r->files.count, r->readers) : NAN;
-	if (!isnan(rate)) lk_cache_evict(r->files.at, r->files.count, out);
+	lk_cache_evict(runner->files.at, runner->files.count, out);
+	double rate = out->resident <= LK_CACHE_COLD ? lk_disk_rate(runner->files.at, runner->files.count, runner->readers) : NAN;
+	if (!isnan(rate)) lk_cache_evict(runner->files.at, runner->files.count, out);
 	out->rate = rate;
 }
 
 /* A command that the caller gives for one process is what it is; otherwise the one process poses as rank 0 of all. */
-static void one_of(const lk_stalls_runner *r, lk_record_request *record) {
-	record->command = r->one, record->words = r->one_words;
-	if (r->request->one || !r->program) return;
+static void one_of(const lk_stalls_runner *runner, lk_record_request *record) {
+	record->command = runner->one, record->words = runner->one_words;
+	if (runner->request->one || !runner->program) return;
 	record->mode = LK_RECORD_MODE_AS_RANK;
-	record->as_rank = 0, record->world_size = r->world, record->ranks_per_node = r->per_host;
-	if (!record->program) record->program = r->program;
+	record->as_rank = 0, record->world_size = runner->world, record->ranks_per_node = runner->per_host;
+	if (!record->program) record->program = runner->program;
 }
 
-lk_status lk_stalls_run_again(lk_stalls_runner *r, lk_stalls_configuration c, int round, bool ready, lk_stalls_run *out,
+lk_status lk_stalls_run_again(lk_stalls_runner *runner, lk_stalls_configuration c, int round, bool ready, lk_stalls_run *out,
                               lk_error *err) {
-	const char *settings[4], *folder = lk_stalls_run_folder(r, c, round);
-	const char *scratch = folder ? lk_arena_printf(r->arena, "%s.scratch", folder) : NULL;
-	const char *output = folder ? lk_arena_printf(r->arena, "%s.output", folder) : NULL;
+	const char *settings[4], *folder = lk_stalls_run_folder(runner, c, round);
+	const char *scratch = folder ? lk_arena_printf(runner->arena, "%s.scratch", folder) : NULL;
+	const char *output = folder ? lk_arena_printf(runner->arena, "%s.output", folder) : NULL;
 	*out = (lk_stalls_run){.cache = {.resident = NAN, .rate = NAN}};
 	if (!scratch || !output) return lk_oom(err);
-	LK_TRY(settings_of(r, ready, settings, err));
-	lk_record_request record = request_of(r, folder, settings);
-	if (c == LK_STALLS_ONE) one_of(r, &record);
+	LK_TRY(settings_of(runner, ready, settings, err));
+	lk_record_request record = request_of(runner, folder, settings);
+	if (c == LK_STALLS_ONE) one_of(runner, &record);
 	if (c == LK_STALLS_NULL) record.mode = LK_RECORD_MODE_NULL;
-	if (record.time_limit <= 0) record.time_limit = LIMIT_FACTOR * r->first_wall_s + LIMIT_MORE_S;
+	if (record.time_limit <= 0) record.time_limit = LIMIT_FACTOR * runner->first_wall_s + LIMIT_MORE_S;
 	record.scratch = scratch, record.guarded = true, record.output = output;
 	if (mkdir(scratch, 0700) != 0) return lk_fail(err, LK_ERR_IO, scratch, "cannot be made: %s", strerror(errno));
-	set_cache(r, c, &out->cache);
-	lk_status status = run(r, &record, c == LK_STALLS_COLD ? &r->cold : NULL, out, err);
+	set_cache(runner, c, &out->cache);
+	lk_status status = run(runner, &record, c == LK_STALLS_COLD ? &runner->cold : NULL, out, err);
 	remove_all(scratch);
 	return status;
 }

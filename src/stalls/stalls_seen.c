@@ -33,7 +33,7 @@ static bool is_root(const char *name) {
 	return lk_ends_in(name, LK_RECORDING_ENDING) && !strstr(name, LK_RECORDING_FORKED);
 }
 
-static lk_status look_at(struct viewer *v, const char *path, look *one, lk_error *err) {
+static lk_status look_at(struct viewer *viewer, const char *path, look *one, lk_error *err) {
 	lk_recorded_run run;
 	lk_recorded_steps steps = {.calls = 0};
 	lk_error unreadable = {0};
@@ -43,7 +43,7 @@ static lk_status look_at(struct viewer *v, const char *path, look *one, lk_error
 	/* what was ended while its recording began holds nothing */
 	if (lk_recorded_load(path, NULL, texts, &run, &unreadable) == LK_OK) {
 		status = lk_recorded_find_steps(&run, &steps, err);
-		if (status == LK_OK) status = one(v, path, &run, &steps, err);
+		if (status == LK_OK) status = one(viewer, path, &run, &steps, err);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	}
@@ -51,15 +51,15 @@ static lk_status look_at(struct viewer *v, const char *path, look *one, lk_error
 	return status;
 }
 
-static lk_status look_at_all(struct viewer *v, const char *folder, look *one, lk_error *err) {
+static lk_status look_at_all(struct viewer *viewer, const char *folder, look *one, lk_error *err) {
 	DIR *dir = opendir(folder);
 	lk_status status = LK_OK;
 	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-	for (struct dirent *e; status == LK_OK && (e = readdir(dir));) {
+	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (!is_root(e->d_name)) continue;
-		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-		status = look_at(v, path, one, err);
+		if (!is_root(dirent->d_name)) continue;
+		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
+		status = look_at(viewer, path, one, err);
 	}
 	closedir(dir);
 	return status;
@@ -68,23 +68,23 @@ static lk_status look_at_all(struct viewer *v, const char *folder, look *one, lk
 /* ---- times ---- */
 
 /* The steps that count: from step `first`, `count` of them. */
-static int counted(const struct viewer *v, const lk_recorded_steps *steps, int *first) {
+static int counted(const struct viewer *viewer, const lk_recorded_steps *steps, int *first) {
 	int all = steps->begin.count ? (int)steps->begin.count - 1 : 0;
-	*first = v->warmup < all ? v->warmup : all;
+	*first = viewer->warmup < all ? viewer->warmup : all;
 	int count = all - *first;
-	return v->steps > 0 && count > v->steps ? v->steps : count;
+	return viewer->steps > 0 && count > viewer->steps ? viewer->steps : count;
 }
 
 /* Time in calls of the main thread, and how many calls of communication there are. */
 static void add_main(const lk_recorded_run *run, int64_t from, int64_t to, double *reading, double *writing, double *comms) {
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
-		const lk_record_entry *e = &call->record;
-		if (call->process || e->thread != run->main_thread || e->start_ns < from || e->start_ns >= to) continue;
-		if (e->kind == LK_RECORD_READ) *reading += 1e-9 * (double)e->io.busy_ns;
-		if (e->kind == LK_RECORD_WRITE) *writing += 1e-9 * (double)e->io.busy_ns;
-		if (e->kind == LK_RECORD_SYNC) *writing += 1e-9 * (double)(e->end_ns - e->start_ns);
-		*comms += e->kind == LK_RECORD_COMM && e->comm.part != LK_PART_DONE && e->comm.part != LK_PART_MAKE;
+		const lk_record_entry *entry = &call->record;
+		if (call->process || entry->thread != run->main_thread || entry->start_ns < from || entry->start_ns >= to) continue;
+		if (entry->kind == LK_RECORD_READ) *reading += 1e-9 * (double)entry->io.busy_ns;
+		if (entry->kind == LK_RECORD_WRITE) *writing += 1e-9 * (double)entry->io.busy_ns;
+		if (entry->kind == LK_RECORD_SYNC) *writing += 1e-9 * (double)(entry->end_ns - entry->start_ns);
+		*comms += entry->kind == LK_RECORD_COMM && entry->comm.part != LK_PART_DONE && entry->comm.part != LK_PART_MAKE;
 	}
 }
 
@@ -98,47 +98,47 @@ static lk_status quick_step(const lk_recorded_steps *steps, int first, int count
 	return LK_OK;
 }
 
-static lk_status see_rank(struct viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
+static lk_status see_rank(struct viewer *viewer, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
                           lk_error *err) {
-	lk_stalls_seen *s = v->out;
+	lk_stalls_seen *seen = viewer->out;
 	lk_stalls_loader l;
 	double reading = 0, writing = 0, comms = 0, quick = NAN;
-	int first, count = counted(v, steps, &first);
+	int first, count = counted(viewer, steps, &first);
 	(void)path;
 	if (count < 1) return LK_OK;
 	int64_t from = steps->begin.at[first], to = steps->begin.at[first + count];
 	add_main(run, from, to, &reading, &writing, &comms);
 	LK_TRY(lk_stalls_see_loader(run, steps->begin.at + first, count, &l, err));
 	LK_TRY(quick_step(steps, first, count, &quick, err));
-	LK_TRY(lk_disk_see(&v->disks, run, steps->begin.at + first, count, err));
-	s->steps = s->ranks && s->steps < count ? s->steps : count;
-	s->ranks++;
-	s->quick_s += quick;
-	s->times.step += 1e-9 * (double)(to - from) / count;
-	s->times.reading += reading / count, s->times.writing += writing / count;
-	s->communications += comms / count;
-	s->left_out += run->head.left_out;
-	s->mpi |= (run->head.seen & LK_RECORDED_MPI) != 0;
-	s->torch |= (run->head.seen & LK_RECORDED_TORCH) != 0;
-	s->loader.bytes += l.bytes, s->loader.reads += l.reads, s->loader.busy += l.busy, s->loader.own += l.own;
-	s->loader.threads += l.threads;
-	s->loader.apart |= l.apart;
+	LK_TRY(lk_disk_see(&viewer->disks, run, steps->begin.at + first, count, err));
+	seen->steps = seen->ranks && seen->steps < count ? seen->steps : count;
+	seen->ranks++;
+	seen->quick_s += quick;
+	seen->times.step += 1e-9 * (double)(to - from) / count;
+	seen->times.reading += reading / count, seen->times.writing += writing / count;
+	seen->communications += comms / count;
+	seen->left_out += run->head.left_out;
+	seen->mpi |= (run->head.seen & LK_RECORDED_MPI) != 0;
+	seen->torch |= (run->head.seen & LK_RECORDED_TORCH) != 0;
+	seen->loader.bytes += l.bytes, seen->loader.reads += l.reads, seen->loader.busy += l.busy, seen->loader.own += l.own;
+	seen->loader.threads += l.threads;
+	seen->loader.apart |= l.apart;
 	return LK_OK;
 }
 
 /* Preparation that shows: all of it where the main thread loads; else, where the loader has no rest, what the step takes
  * longer than one whose data was there. */
-static void see_preparation(lk_stalls_seen *s) {
-	lk_stalls_times *t = &s->times;
-	const lk_stalls_loader *l = &s->loader;
+static void see_preparation(lk_stalls_seen *seen) {
+	lk_stalls_times *times = &seen->times;
+	const lk_stalls_loader *loader = &seen->loader;
 	const double no_rest = 0.9;
-	if (l->reads <= 0) {
-		t->preparation = NAN;
-	} else if (!l->apart) {
-		t->preparation = l->own + t->reading;
+	if (loader->reads <= 0) {
+		times->preparation = NAN;
+	} else if (!loader->apart) {
+		times->preparation = loader->own + times->reading;
 	} else {
-		bool bound = (l->busy + l->own) / fmax(1, l->threads) > no_rest * t->step;
-		t->preparation = bound ? fmax(0, t->step - s->quick_s) : 0;
+		bool bound = (loader->busy + loader->own) / fmax(1, loader->threads) > no_rest * times->step;
+		times->preparation = bound ? fmax(0, times->step - seen->quick_s) : 0;
 	}
 }
 
@@ -160,47 +160,47 @@ lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_see
 
 /* ---- files ---- */
 
-static lk_status add_file(struct viewer *v, const lk_recorded_run *run, const lk_recorded_call *call, lk_error *err) {
+static lk_status add_file(struct viewer *viewer, const lk_recorded_run *run, const lk_recorded_call *call, lk_error *err) {
 	const lk_recorded_name *name = lk_recorded_find(&run->files, call->process, call->record.object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
 	/* a pipe, shared memory, or its name was dropped */
 	if (*path != '/' || strncmp(path, "/dev/", 5) == 0) return LK_OK;
-	uint32_t number = lk_intern_id(v->paths, path);
+	uint32_t number = lk_intern_id(viewer->paths, path);
 	if (number == UINT32_MAX) return lk_oom(err);
-	if (number > v->files->count) {
-		if (!lk_push(v->files) || !lk_push(&v->bytes)) return lk_oom(err);
-		*lk_last(v->files) = lk_arena_strdup(v->arena, path);
-		if (!*lk_last(v->files)) return lk_oom(err);
+	if (number > viewer->files->count) {
+		if (!lk_push(viewer->files) || !lk_push(&viewer->bytes)) return lk_oom(err);
+		*lk_last(viewer->files) = lk_arena_strdup(viewer->arena, path);
+		if (!*lk_last(viewer->files)) return lk_oom(err);
 	}
-	v->bytes.at[number - 1] += (double)call->record.bytes;
+	viewer->bytes.at[number - 1] += (double)call->record.bytes;
 	return LK_OK;
 }
 
 /* What was read before the first step, as the interpreter's own files are, is no data. */
-static lk_status see_files(struct viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
+static lk_status see_files(struct viewer *viewer, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
                            lk_error *err) {
-	int64_t from = v->written || !steps->begin.count ? 0 : steps->begin.at[0];
+	int64_t from = viewer->written || !steps->begin.count ? 0 : steps->begin.at[0];
 	(void)path;
 	for (size_t i = 0; i < run->calls.count; i++) {
-		const lk_record_entry *e = &run->calls.at[i].record;
-		if (e->kind != (v->written ? LK_RECORD_WRITE : LK_RECORD_READ) || e->start_ns < from) continue;
-		LK_TRY(add_file(v, run, &run->calls.at[i], err));
+		const lk_record_entry *entry = &run->calls.at[i].record;
+		if (entry->kind != (viewer->written ? LK_RECORD_WRITE : LK_RECORD_READ) || entry->start_ns < from) continue;
+		LK_TRY(add_file(viewer, run, &run->calls.at[i], err));
 	}
 	return LK_OK;
 }
 
-static bool comes_first(const struct viewer *v, size_t a, size_t b) {
-	if (v->bytes.at[a] != v->bytes.at[b]) return v->bytes.at[a] > v->bytes.at[b];
-	return strcmp(v->files->at[a], v->files->at[b]) < 0;
+static bool comes_first(const struct viewer *viewer, size_t a, size_t b) {
+	if (viewer->bytes.at[a] != viewer->bytes.at[b]) return viewer->bytes.at[a] > viewer->bytes.at[b];
+	return strcmp(viewer->files->at[a], viewer->files->at[b]) < 0;
 }
 
-static void largest_first(struct viewer *v) {
-	for (size_t i = 1; i < v->files->count; i++)
-		for (size_t k = i; k > 0 && comes_first(v, k, k - 1); k--) {
-			double bytes = v->bytes.at[k];
-			const char *path = v->files->at[k];
-			v->bytes.at[k] = v->bytes.at[k - 1], v->files->at[k] = v->files->at[k - 1];
-			v->bytes.at[k - 1] = bytes, v->files->at[k - 1] = path;
+static void largest_first(struct viewer *viewer) {
+	for (size_t i = 1; i < viewer->files->count; i++)
+		for (size_t k = i; k > 0 && comes_first(viewer, k, k - 1); k--) {
+			double bytes = viewer->bytes.at[k];
+			const char *path = viewer->files->at[k];
+			viewer->bytes.at[k] = viewer->bytes.at[k - 1], viewer->files->at[k] = viewer->files->at[k - 1];
+			viewer->bytes.at[k - 1] = bytes, viewer->files->at[k - 1] = path;
 		}
 }
 

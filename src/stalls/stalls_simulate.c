@@ -23,82 +23,82 @@ struct line_up {
 
 static int64_t picoseconds(double seconds) { return (int64_t)fmax(1, seconds * 1e12 + 0.5); }
 
-static uint32_t add(struct line_up *l, const char *name, unsigned stream, double seconds, uint32_t a, uint32_t b) {
+static uint32_t add(struct line_up *line_up, const char *name, unsigned stream, double seconds, uint32_t a, uint32_t b) {
 	uint32_t deps[2], count = 0;
 	if (a != UINT32_MAX) deps[count++] = a;
 	if (b != UINT32_MAX && b != a) deps[count++] = b;
 	if (count == 2 && deps[0] > deps[1]) deps[0] = b, deps[1] = a;
 	lk_op op = {.kind = stream == LK_STREAM_COMPUTE ? LK_OP_ELEMENTWISE : LK_OP_HOST, .stream = (uint8_t)stream, .name = name,
 	            .measured_ps = picoseconds(seconds), .deps = deps, .dep_count = count};
-	return lk_graph_add(l->graph, &op);
+	return lk_graph_add(line_up->graph, &op);
 }
 
 /* A worker's time for a batch behind its fetching: workers that are no whole number are as many that work longer. */
-static double work_s(const struct line_up *l, double waited) {
-	const lk_stalls_model *m = l->m;
-	double copying = m->bytes > 0 ? m->bytes / m->memory : 0;
-	if (!m->pipelined) return copying + m->preparation / fmax(m->workers, 1);
-	return fmax(0, (m->preparation + waited) * l->workers / fmax(m->workers, 1e-9) - waited);
+static double work_s(const struct line_up *line_up, double waited) {
+	const lk_stalls_model *model = line_up->m;
+	double copying = model->bytes > 0 ? model->bytes / model->memory : 0;
+	if (!model->pipelined) return copying + model->preparation / fmax(model->workers, 1);
+	return fmax(0, (model->preparation + waited) * line_up->workers / fmax(model->workers, 1e-9) - waited);
 }
 
-static void add_steps(struct line_up *l) {
-	const lk_stalls_model *m = l->m;
-	uint32_t ahead = l->workers * AHEAD + 1;
-	double mean = lk_stalls_device_s(m), work = work_s(l, mean - fmin(m->hidden, mean));
+static void add_steps(struct line_up *line_up) {
+	const lk_stalls_model *model = line_up->m;
+	uint32_t ahead = line_up->workers * AHEAD + 1;
+	double mean = lk_stalls_device_s(model), work = work_s(line_up, mean - fmin(model->hidden, mean));
 	for (uint32_t s = 0; s < STEPS; s++) {
-		const struct lk_stalls_unlike *kind = m->kinds ? &m->of[s % (uint32_t)m->kinds] : NULL;
-		double device = kind ? mean * kind->device : mean, hidden = fmin(kind ? kind->hidden : m->hidden, device);
+		const struct lk_stalls_unlike *kind = model->kinds ? &model->of[s % (uint32_t)model->kinds] : NULL;
+		double device = kind ? mean * kind->device : mean, hidden = fmin(kind ? kind->hidden : model->hidden, device);
 		uint32_t room = UINT32_MAX, free = UINT32_MAX;
-		if (!m->pipelined && s > 0) room = l->used[s - 1];
-		if (m->pipelined && s >= ahead) room = l->used[s - ahead];
-		if (m->pipelined && s >= l->workers) free = l->prepared[s - l->workers];
+		if (!model->pipelined && s > 0) room = line_up->used[s - 1];
+		if (model->pipelined && s >= ahead) room = line_up->used[s - ahead];
+		if (model->pipelined && s >= line_up->workers) free = line_up->prepared[s - line_up->workers];
 		double rest = kind ? kind->rest : 1;
-		uint32_t fetched = add(l, "fetch", 2, device - hidden, room, free);
-		add(l, "read ahead", 2, hidden, fetched, UINT32_MAX);
-		l->prepared[s] = add(l, "prepare", FIRST_WORKER + s % l->workers, rest * work, fetched, room);
-		l->used[s] = add(l, "step", LK_STREAM_COMPUTE, rest * lk_stalls_compute_s(m), l->prepared[s], UINT32_MAX);
+		uint32_t fetched = add(line_up, "fetch", 2, device - hidden, room, free);
+		add(line_up, "read ahead", 2, hidden, fetched, UINT32_MAX);
+		line_up->prepared[s] = add(line_up, "prepare", FIRST_WORKER + s % line_up->workers, rest * work, fetched, room);
+		line_up->used[s] = add(line_up, "step", LK_STREAM_COMPUTE, rest * lk_stalls_compute_s(model), line_up->prepared[s], UINT32_MAX);
 	}
 }
 
-static lk_status build(struct line_up *l, lk_error *err) {
+static lk_status build(struct line_up *line_up, lk_error *err) {
 	uint32_t block;
-	l->graph->traced = true;
-	l->graph->ranks = (lk_ranks){.world = 1, .stages = 1, .chains = 1};
-	for (int g = 0; g < LK_GROUPS; g++) l->graph->ranks.group[g].size = l->graph->ranks.group[g].stride = 1;
-	lk_graph_begin_block(l->graph, "steps");
-	add_steps(l);
-	LK_TRY(lk_graph_end_block(l->graph, &block, err));
-	LK_TRY(lk_graph_set_programs(l->graph, 1, 0, err));
+	line_up->graph->traced = true;
+	line_up->graph->ranks = (lk_ranks){.world = 1, .stages = 1, .chains = 1};
+	for (int g = 0; g < LK_GROUPS; g++) line_up->graph->ranks.group[g].size = line_up->graph->ranks.group[g].stride = 1;
+	lk_graph_begin_block(line_up->graph, "steps");
+	add_steps(line_up);
+	LK_TRY(lk_graph_end_block(line_up->graph, &block, err));
+	LK_TRY(lk_graph_set_programs(line_up->graph, 1, 0, err));
 	lk_call call = {.block = block, .repeat = 1, .microbatch = -1, .layer = -1};
-	LK_TRY(lk_graph_call(l->graph, 0, &call, err));
-	for (uint32_t w = 0; w <= l->workers; w++) LK_TRY(lk_graph_name_stream(l->graph, 0, 2 + w, w ? "worker" : "disk", true, err));
-	return lk_graph_check(l->graph, err);
+	LK_TRY(lk_graph_call(line_up->graph, 0, &call, err));
+	for (uint32_t w = 0; w <= line_up->workers; w++) LK_TRY(lk_graph_name_stream(line_up->graph, 0, 2 + w, w ? "worker" : "disk", true, err));
+	return lk_graph_check(line_up->graph, err);
 }
 
-static lk_status run(struct line_up *l, lk_arena *arena, double *step_s, lk_error *err) {
+static lk_status run(struct line_up *line_up, lk_arena *arena, double *step_s, lk_error *err) {
 	static const uint32_t first = 0;
 	lk_sim_options options = {.record = &first, .record_count = 1};
 	lk_sim_result result;
 	lk_costs costs;
-	LK_TRY(build(l, err));
-	LK_TRY(lk_lifted_costs(arena, l->graph, &costs, err));
-	LK_TRY(lk_sim_run(l->graph, &costs, &options, &result, err));
+	LK_TRY(build(line_up, err));
+	LK_TRY(lk_lifted_costs(arena, line_up->graph, &costs, err));
+	LK_TRY(lk_sim_run(line_up->graph, &costs, &options, &result, err));
 	/* rounds of the workers, inside which batches may come in a bunch; or of the kinds of steps */
-	uint32_t round = l->m->kinds ? (uint32_t)l->m->kinds : l->workers, measured = MEASURED / round * round;
+	uint32_t round = line_up->m->kinds ? (uint32_t)line_up->m->kinds : line_up->workers, measured = MEASURED / round * round;
 	int64_t from = 0, to = 0;
 	for (size_t i = 0; i < result.events.count; i++) {
-		if (result.events.at[i].op == l->used[SETTLING - 1]) from = result.events.at[i].end_ps;
-		if (result.events.at[i].op == l->used[SETTLING - 1 + measured]) to = result.events.at[i].end_ps;
+		if (result.events.at[i].op == line_up->used[SETTLING - 1]) from = result.events.at[i].end_ps;
+		if (result.events.at[i].op == line_up->used[SETTLING - 1 + measured]) to = result.events.at[i].end_ps;
 	}
 	*step_s = 1e-12 * (double)(to - from) / measured;
 	lk_sim_result_free(&result);
 	return LK_OK;
 }
 
-lk_status lk_stalls_simulate(const lk_stalls_model *m, double *step_s, lk_error *err) {
-	struct line_up l = {.m = m, .graph = lk_graph_new()};
+lk_status lk_stalls_simulate(const lk_stalls_model *model, double *step_s, lk_error *err) {
+	struct line_up l = {.m = model, .graph = lk_graph_new()};
 	lk_arena arena = LK_ARENA_INIT;
-	double workers = m->pipelined ? ceil(m->workers) : 1;
+	double workers = model->pipelined ? ceil(model->workers) : 1;
 	l.workers = workers < 1 ? 1 : workers > MOST_WORKERS ? MOST_WORKERS : (uint32_t)workers;
 	lk_status status = l.graph ? run(&l, &arena, step_s, err) : lk_oom(err);
 	lk_graph_free(l.graph);

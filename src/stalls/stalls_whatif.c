@@ -29,22 +29,22 @@
 #include "stalls/stalls.h"
 #include "base/text.h"
 
-double lk_stalls_device_s(const lk_stalls_model *m) { return m->bytes > 0 ? (1 - m->hit) * m->bytes / m->disk : 0; }
+double lk_stalls_device_s(const lk_stalls_model *model) { return model->bytes > 0 ? (1 - model->hit) * model->bytes / model->disk : 0; }
 
-double lk_stalls_compute_s(const lk_stalls_model *m) {
-	return m->own + m->waiting + m->interconnect + m->network + m->writing;
+double lk_stalls_compute_s(const lk_stalls_model *model) {
+	return model->own + model->waiting + model->interconnect + model->network + model->writing;
 }
 
-static double preparation_s(const lk_stalls_model *m) { return m->workers > 0 ? m->preparation / m->workers : m->preparation; }
+static double preparation_s(const lk_stalls_model *model) { return model->workers > 0 ? model->preparation / model->workers : model->preparation; }
 
-double lk_stalls_fetch_s(const lk_stalls_model *m) {
-	double device = lk_stalls_device_s(m);
-	if (m->pipelined) return fmax(0, device - m->hidden);
-	double copying = m->bytes > 0 ? m->bytes / m->memory : 0, rest = lk_stalls_compute_s(m) + preparation_s(m) + copying;
-	if (!m->kinds) return copying + fmax(0, device - fmin(m->hidden, rest));
+double lk_stalls_fetch_s(const lk_stalls_model *model) {
+	double device = lk_stalls_device_s(model);
+	if (model->pipelined) return fmax(0, device - model->hidden);
+	double copying = model->bytes > 0 ? model->bytes / model->memory : 0, rest = lk_stalls_compute_s(model) + preparation_s(model) + copying;
+	if (!model->kinds) return copying + fmax(0, device - fmin(model->hidden, rest));
 	double sum = 0;
-	for (int i = 0; i < m->kinds; i++) sum += fmax(0, device * m->of[i].device - fmin(m->of[i].hidden, rest * m->of[i].rest));
-	return copying + sum / m->kinds;
+	for (int i = 0; i < model->kinds; i++) sum += fmax(0, device * model->of[i].device - fmin(model->of[i].hidden, rest * model->of[i].rest));
+	return copying + sum / model->kinds;
 }
 
 static const char *largest(double compute, double preparation, double fetch) {
@@ -52,27 +52,27 @@ static const char *largest(double compute, double preparation, double fetch) {
 	return fetch > compute ? "fetch" : "compute";
 }
 
-double lk_stalls_closed(const lk_stalls_model *m, const char **bottleneck) {
-	double compute = lk_stalls_compute_s(m), preparation = preparation_s(m), fetch = lk_stalls_fetch_s(m);
-	double loading = preparation + (m->workers > 0 ? fetch / m->workers : fetch), device = lk_stalls_device_s(m);
+double lk_stalls_closed(const lk_stalls_model *model, const char **bottleneck) {
+	double compute = lk_stalls_compute_s(model), preparation = preparation_s(model), fetch = lk_stalls_fetch_s(model);
+	double loading = preparation + (model->workers > 0 ? fetch / model->workers : fetch), device = lk_stalls_device_s(model);
 	const char *what = largest(compute, preparation, fetch);
-	if (m->pipelined && fmax(device, loading) <= compute) what = "compute";
-	else if (m->pipelined) what = device < loading && preparation >= loading - preparation ? "preparation" : "fetch";
+	if (model->pipelined && fmax(device, loading) <= compute) what = "compute";
+	else if (model->pipelined) what = device < loading && preparation >= loading - preparation ? "preparation" : "fetch";
 	if (bottleneck) *bottleneck = what;
-	return m->pipelined ? fmax(compute, fmax(device, loading)) : compute + preparation + fetch;
+	return model->pipelined ? fmax(compute, fmax(device, loading)) : compute + preparation + fetch;
 }
 
-double lk_stalls_cores_to_hide(const lk_stalls_model *m) {
-	double step = fmax(lk_stalls_compute_s(m), lk_stalls_device_s(m));
-	if (!m->pipelined || m->preparation <= 0 || step <= 0) return NAN;
-	return fmax(1, ceil((m->preparation + lk_stalls_fetch_s(m)) / step - 1e-9));
+double lk_stalls_cores_to_hide(const lk_stalls_model *model) {
+	double step = fmax(lk_stalls_compute_s(model), lk_stalls_device_s(model));
+	if (!model->pipelined || model->preparation <= 0 || step <= 0) return NAN;
+	return fmax(1, ceil((model->preparation + lk_stalls_fetch_s(model)) / step - 1e-9));
 }
 
-double lk_stalls_cache_to_hide(const lk_stalls_model *m) {
-	double allowed = fmax(lk_stalls_compute_s(m), preparation_s(m));
-	if (!m->pipelined || m->bytes <= 0 || !isfinite(m->disk)) return NAN;
-	allowed = fmin(allowed, m->workers * allowed - m->preparation + m->hidden);
-	return fmin(1, fmax(0, 1 - allowed * m->disk / m->bytes));
+double lk_stalls_cache_to_hide(const lk_stalls_model *model) {
+	double allowed = fmax(lk_stalls_compute_s(model), preparation_s(model));
+	if (!model->pipelined || model->bytes <= 0 || !isfinite(model->disk)) return NAN;
+	allowed = fmin(allowed, model->workers * allowed - model->preparation + model->hidden);
+	return fmin(1, fmax(0, 1 - allowed * model->disk / model->bytes));
 }
 
 /* ---- another machine ---- */
@@ -122,12 +122,12 @@ static const struct key *find_key(const char *name, lk_error *err) {
 	return NULL;
 }
 
-static void say(const struct key *k, double value, char name[160]) {
+static void say(const struct key *key, double value, char name[160]) {
 	size_t used = strlen(name);
 	const char *comma = used ? ", " : "";
-	if (strcmp(k->name, "cores") == 0) snprintf(name + used, 160 - used, "%s%g core%s", comma, value, value == 1 ? "" : "s");
-	else if (strcmp(k->name, "cache") == 0) snprintf(name + used, 160 - used, "%s%.3g %% in memory", comma, 100 * value);
-	else snprintf(name + used, 160 - used, "%s%s x%g", comma, k->name, value);
+	if (strcmp(key->name, "cores") == 0) snprintf(name + used, 160 - used, "%s%g core%s", comma, value, value == 1 ? "" : "s");
+	else if (strcmp(key->name, "cache") == 0) snprintf(name + used, 160 - used, "%s%.3g %% in memory", comma, 100 * value);
+	else snprintf(name + used, 160 - used, "%s%s x%g", comma, key->name, value);
 }
 
 lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char name[160], lk_error *err) {
@@ -139,12 +139,12 @@ lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char na
 		if (length >= sizeof word || equals >= length)
 			return lk_fail(err, LK_ERR_INPUT, "--what-if", "\"%.*s\" is no KEY=VALUE", (int)(length < 40 ? length : 40), line);
 		snprintf(word, sizeof word, "%.*s", (int)equals, line);
-		const struct key *k = find_key(word, err);
-		if (!k) return LK_ERR_INPUT;
+		const struct key *key = find_key(word, err);
+		if (!key) return LK_ERR_INPUT;
 		snprintf(word, sizeof word, "%.*s", (int)(length - equals - 1), line + equals + 1);
-		double *value = (double *)(void *)((char *)out + k->at);
-		LK_TRY(lk_parse_real(word, k->low, k->high, value, "--what-if", err));
-		say(k, *value, name);
+		double *value = (double *)(void *)((char *)out + key->at);
+		LK_TRY(lk_parse_real(word, key->low, key->high, value, "--what-if", err));
+		say(key, *value, name);
 		line += length + (line[length] == ',');
 	}
 	return *name ? LK_OK : lk_fail(err, LK_ERR_INPUT, "--what-if", "nothing is changed");

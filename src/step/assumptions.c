@@ -10,27 +10,27 @@
 #include "model/layout/schedule.h"
 #include "model/layout/job.h"
 
-static const char *model_line(lk_arena *arena, const lk_model *m) {
+static const char *model_line(lk_arena *arena, const lk_model *model) {
 	char params[32], active[32] = "";
-	lk_format_count(lk_model_params(m), params, sizeof params);
-	if (m->network == LK_NET_CONV)
-		return lk_arena_printf(arena, "%s, %s: %s parameters, %d blocks, images of %d x %d, %d classes, %.1f G multiply-adds an image", m->name,
-		                       m->family, params, m->layers, m->image, m->image, m->conv.classes, lk_convnet_macs(m) / 1e9);
-	if (m->experts > 0) {
+	lk_format_count(lk_model_params(model), params, sizeof params);
+	if (model->network == LK_NET_CONV)
+		return lk_arena_printf(arena, "%s, %s: %s parameters, %d blocks, images of %d x %d, %d classes, %.1f G multiply-adds an image", model->name,
+		                       model->family, params, model->layers, model->image, model->image, model->conv.classes, lk_convnet_macs(model) / 1e9);
+	if (model->experts > 0) {
 		char count[32];
 		snprintf(active, sizeof active, " (%s active)",
-				 lk_format_count(lk_model_active_params(m), count, sizeof count));
+				 lk_format_count(lk_model_active_params(model), count, sizeof count));
 	}
-	const char *kind = m->attention == LK_ATTN_MLA ? "MLA"
-					   : m->kv_heads == m->heads   ? "MHA"
-					   : m->kv_heads == 1          ? "MQA"
+	const char *kind = model->attention == LK_ATTN_MLA ? "MLA"
+					   : model->kv_heads == model->heads   ? "MHA"
+					   : model->kv_heads == 1          ? "MQA"
 												   : "GQA";
-	const char *experts = m->experts > 0 ? lk_arena_printf(arena, ", %d experts top-%d", m->experts, m->topk) : "";
+	const char *experts = model->experts > 0 ? lk_arena_printf(arena, ", %d experts top-%d", model->experts, model->topk) : "";
 	if (!experts) return NULL;
 	return lk_arena_printf(arena,
 						   "%s%s%s: %s parameters%s, %d layers, hidden %d, %s %d/%d heads, ffn %d%s, vocabulary %d",
-						   m->name, m->family[0] ? ", " : "", m->family, params, active, m->layers + m->decoder_layers,
-						   m->hidden, kind, m->heads, m->kv_heads, m->ffn, experts, m->vocab);
+						   model->name, model->family[0] ? ", " : "", model->family, params, active, model->layers + model->decoder_layers,
+						   model->hidden, kind, model->heads, model->kv_heads, model->ffn, experts, model->vocab);
 }
 
 static const char *cluster_line(lk_arena *arena, const lk_asked *asked) {
@@ -70,7 +70,7 @@ static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_err
 	return LK_OK;
 }
 
-static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, const lk_asked *asked, lk_lines *lines,
+static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked, lk_lines *lines,
 								  lk_error *err) {
 	const lk_job *job = &asked->job;
 	lk_constants constants, *c = &constants;
@@ -83,13 +83,13 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, 
 			LK_TRY(line(arena, lines, text, err));                                                                     \
 		}                                                                                                              \
 	} while (0)
-	bool launched = r->launch_count > 0 || r->script;
-	SAY(!r->cluster, "nodes are the device's usual ones: %s (say otherwise with --cluster)", asked->cluster.text);
-	SAY(!r->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));
-	SAY(!r->seq && !launched, "sequence length %d (--seq)", job->seq);
-	SAY(!r->gbs && !launched, "global batch %d sequences (--gbs)", job->gbs);
-	SAY(!r->mbs && !launched, "micro-batch %d (--mbs)", job->mbs);
-	SAY(!r->zero && !launched, "ZeRO stage %d (--zero)", (int)job->sharding);
+	bool launched = request->launch_count > 0 || request->script;
+	SAY(!request->cluster, "nodes are the device's usual ones: %s (say otherwise with --cluster)", asked->cluster.text);
+	SAY(!request->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));
+	SAY(!request->seq && !launched, "sequence length %d (--seq)", job->seq);
+	SAY(!request->gbs && !launched, "global batch %d sequences (--gbs)", job->gbs);
+	SAY(!request->mbs && !launched, "micro-batch %d (--mbs)", job->mbs);
+	SAY(!request->zero && !launched, "ZeRO stage %d (--zero)", (int)job->sharding);
 	SAY(job->model.vocab > 0 && job->padded_vocab != job->model.vocab, "vocabulary padded from %d to %d",
 		job->model.vocab, job->padded_vocab);
 	SAY(true, "gradients %s with the backward pass, in buckets of %.0f MiB, %g bytes per element on the wire",
@@ -115,7 +115,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *r, 
 		"; sharded layers' gathers and reductions hold up compute behind them" : "");
 	SAY(job->recompute == LK_RECOMPUTE_SELECTIVE && job->attn_kernel == LK_KERNEL_FLASH,
 		"selective recomputation saves almost nothing with flash attention: scores are never stored");
-	SAY(r->jitter > 0 && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !r->exact,
+	SAY(request->jitter > 0 && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !request->exact,
 		"jitter acts on whole runs of layers, their communication included (--exact: on every operation)");
 	const lk_calibration *numbers = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(numbers, job);

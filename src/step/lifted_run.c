@@ -32,10 +32,10 @@ lk_status lk_lifted_run(lk_arena *arena, const lk_lifted *lifted, lk_ran ***out,
 	lk_sim_result result;
 	LK_TRY(lk_sim_run(lifted->graph, &costs, &options, &result, err));
 	for (size_t i = 0; i < result.events.count; i++) {
-		const lk_sim_event *e = &result.events.at[i];
-		uint32_t rank = e->record, first = lifted->first_op[rank];
-		if (e->op >= first && e->op - first < lifted->rank[rank].ops.count)
-			(*out)[rank][e->op - first] = (lk_ran){e->ready_ps, e->start_ps, e->end_ps};
+		const lk_sim_event *event = &result.events.at[i];
+		uint32_t rank = event->record, first = lifted->first_op[rank];
+		if (event->op >= first && event->op - first < lifted->rank[rank].ops.count)
+			(*out)[rank][event->op - first] = (lk_ran){event->ready_ps, event->start_ps, event->end_ps};
 	}
 	lk_sim_result_free(&result);
 	return LK_OK;

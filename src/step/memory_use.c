@@ -33,9 +33,9 @@ static double nccl_bytes(const lk_ranks *ranks) {
 }
 
 /* The caching allocator holds more than is in use: blocks of 2 MiB granularity and holes between long-lived tensors. */
-static double reserved_bytes(const lk_memory *m) {
-	double moving = m->peak - m->resident;
-	return m->peak + 0.04 * moving + 0.1 * LK_GIB;
+static double reserved_bytes(const lk_memory *memory) {
+	double moving = memory->peak - memory->resident;
+	return memory->peak + 0.04 * moving + 0.1 * LK_GIB;
 }
 
 static double workspace_bytes(const lk_job *job, const lk_device *device) {

@@ -60,12 +60,12 @@ static const char *release_of(const char *variant) {
 	return blank ? blank + 1 : "";
 }
 
-const lk_calibration_row *lk_profile_find(const lk_calibration *c, const lk_job *job) {
+const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job) {
 	const lk_calibration_row *best = NULL;
 	const char *stack = relative(job->profile), *precision = lk_precision_class(job->dtype);
 	int nearest = 3;
-	for (size_t i = 0; i < c->rows.count; i++) {
-		const lk_calibration_row *row = &c->rows.at[i];
+	for (size_t i = 0; i < calibration->rows.count; i++) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
 		if (strcmp(row->family, "stack") != 0 || !lk_same_name(row->subject, stack)) continue;
 		const char *release = release_of(row->variant);
 		if (*job->release && lk_release_compare(release, job->release) > 0) continue;
@@ -78,14 +78,14 @@ const lk_calibration_row *lk_profile_find(const lk_calibration *c, const lk_job 
 	return best;
 }
 
-bool lk_profile_measured(const lk_calibration *c, lk_arch arch) {
-	return arch == LK_ARCH_AMPERE || lk_calibration_find(c, "sustained", lk_arch_name(arch), "");
+bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch) {
+	return arch == LK_ARCH_AMPERE || lk_calibration_find(calibration, "sustained", lk_arch_name(arch), "");
 }
 
 /* ---- constants ---- */
 
-void lk_profile_base(const lk_calibration *c, lk_constants *out) {
-	const lk_calibration_row *row = lk_calibration_find(c, "step", "all", "");
+void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
+	const lk_calibration_row *row = lk_calibration_find(calibration, "step", "all", "");
 	*out = lk_default_constants;
 #define TAKE(field) out->field = lk_calibration_value(row, #field, out->field)
 	TAKE(gemm_efficiency), TAKE(gemm_fill_s), TAKE(attention_forward), TAKE(attention_backward), TAKE(attention_ramp);
@@ -93,23 +93,23 @@ void lk_profile_base(const lk_calibration *c, lk_constants *out) {
 	TAKE(step_overhead_s), TAKE(graph_step_overhead_s), TAKE(expert_launch_s), TAKE(expert_efficiency), TAKE(network_efficiency);
 #undef TAKE
 	for (int arch = 0; arch < LK_ARCHES; arch++) {
-		const lk_calibration_row *share = lk_calibration_find(c, "sustained", lk_arch_name((lk_arch)arch), "");
+		const lk_calibration_row *share = lk_calibration_find(calibration, "sustained", lk_arch_name((lk_arch)arch), "");
 		out->sustained[arch] = lk_calibration_value(share, "gemm", out->sustained[arch]);
 		out->attention_share[arch] = lk_calibration_value(share, "attention", out->attention_share[arch]);
 	}
 }
 
-void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *c) {
-	c->gemm_efficiency *= knobs[LK_KNOB_GEMM];
-	c->vector_products *= knobs[LK_KNOB_GEMM];
-	c->attention_forward *= knobs[LK_KNOB_ATTENTION];
-	c->attention_backward *= knobs[LK_KNOB_ATTENTION];
-	c->memory_efficiency *= knobs[LK_KNOB_MEMORY];
-	c->norm_efficiency *= knobs[LK_KNOB_MEMORY];
-	c->launch_s /= knobs[LK_KNOB_HOST];
-	c->expert_launch_s /= knobs[LK_KNOB_HOST];
-	c->network_efficiency *= knobs[LK_KNOB_NETWORK];
-	c->expert_efficiency *= knobs[LK_KNOB_EXPERTS];
+void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *constants) {
+	constants->gemm_efficiency *= knobs[LK_KNOB_GEMM];
+	constants->vector_products *= knobs[LK_KNOB_GEMM];
+	constants->attention_forward *= knobs[LK_KNOB_ATTENTION];
+	constants->attention_backward *= knobs[LK_KNOB_ATTENTION];
+	constants->memory_efficiency *= knobs[LK_KNOB_MEMORY];
+	constants->norm_efficiency *= knobs[LK_KNOB_MEMORY];
+	constants->launch_s /= knobs[LK_KNOB_HOST];
+	constants->expert_launch_s /= knobs[LK_KNOB_HOST];
+	constants->network_efficiency *= knobs[LK_KNOB_NETWORK];
+	constants->expert_efficiency *= knobs[LK_KNOB_EXPERTS];
 }
 
 /* The base's shares of memory bandwidth are of language models: they stand for passes that their graphs do not have, too. Those of
@@ -120,11 +120,11 @@ void lk_profile_streaming(lk_constants *out) {
 }
 
 void lk_profile_constants(const lk_job *job, lk_constants *out) {
-	const lk_calibration *c = lk_calibration_current();
-	const lk_calibration_row *row = lk_profile_find(c, job);
+	const lk_calibration *calibration = lk_calibration_current();
+	const lk_calibration_row *row = lk_profile_find(calibration, job);
 	double knobs[LK_KNOBS];
 	for (int k = 0; k < LK_KNOBS; k++) knobs[k] = lk_calibration_value(row, lk_knob_name((lk_knob)k), 1);
-	lk_profile_base(c, out);
+	lk_profile_base(calibration, out);
 	if (job->model.network == LK_NET_CONV || job->fused_kernels) lk_profile_streaming(out);
 	lk_profile_apply(knobs, out);
 }

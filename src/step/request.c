@@ -7,17 +7,17 @@
 #include "base/units.h"
 #include "model/layout/schedule.h"
 
-static lk_status read_launch(lk_arena *arena, const lk_predict_request *r, lk_asked *out, int *gpus, lk_error *err) {
+static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, lk_asked *out, int *gpus, lk_error *err) {
 	lk_launch launch = {.job = &out->job};
-	if (r->script && r->launch_count > 0)
+	if (request->script && request->launch_count > 0)
 		return lk_fail(err, LK_ERR_INPUT, "--script", "a script and a launch line behind -- exclude one another");
-	if (r->script)
-		LK_TRY(lk_launch_script(arena, r->script, &launch, err));
-	else if (r->launch_count > 0)
-		LK_TRY(lk_launch_read(arena, r->launch_count, r->launch, "launch line", &launch, err));
+	if (request->script)
+		LK_TRY(lk_launch_script(arena, request->script, &launch, err));
+	else if (request->launch_count > 0)
+		LK_TRY(lk_launch_read(arena, request->launch_count, request->launch, "launch line", &launch, err));
 	if (launch.job) out->job = *launch.job;
 	launch.job = &out->job;
-	if (r->deepspeed) LK_TRY(lk_deepspeed_read(arena, r->deepspeed, &launch, err));
+	if (request->deepspeed) LK_TRY(lk_deepspeed_read(arena, request->deepspeed, &launch, err));
 	if (launch.job && launch.job != &out->job) out->job = *launch.job;
 	*gpus = launch.gpus;
 	out->ignored = launch.ignored;
@@ -30,8 +30,8 @@ static bool looks_like_path(const char *name) {
 	return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0) || strcmp(name, ".") == 0;
 }
 
-static lk_status read_model(const lk_predict_request *r, lk_asked *out, lk_error *err) {
-	if (!r->model) {
+static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk_error *err) {
+	if (!request->model) {
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
 		lk_fail(err, LK_ERR_INPUT, "--model", "no model was given");
 		return lk_hint(
@@ -39,32 +39,32 @@ static lk_status read_model(const lk_predict_request *r, lk_asked *out, lk_error
 			"give --model with a preset (`lockstep models` lists them) or a config.json, or a launch line behind --");
 	}
 	lk_model model;
-	if (looks_like_path(r->model))
-		LK_TRY(lk_model_read(r->model, &model, out->warning, err));
+	if (looks_like_path(request->model))
+		LK_TRY(lk_model_read(request->model, &model, out->warning, err));
 	else
-		LK_TRY(lk_model_preset(r->model, &model, err));
+		LK_TRY(lk_model_preset(request->model, &model, err));
 	out->job.model = model;
 	return LK_OK;
 }
 
-static lk_status read_cluster(lk_arena *arena, const lk_predict_request *r, int launched, lk_asked *out,
+static lk_status read_cluster(lk_arena *arena, const lk_predict_request *request, int launched, lk_asked *out,
 							  lk_error *err) {
-	if (r->cluster) {
-		if (r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-		LK_TRY(lk_cluster_parse(arena, r->cluster, &out->cluster, err));
-		if (r->gpus > out->cluster.gpus)
-			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d", r->gpus,
+	if (request->cluster) {
+		if (request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+		LK_TRY(lk_cluster_parse(arena, request->cluster, &out->cluster, err));
+		if (request->gpus > out->cluster.gpus)
+			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d", request->gpus,
 						   out->cluster.gpus);
-		out->job.gpus = r->gpus ? r->gpus : launched && launched <= out->cluster.gpus ? launched : out->cluster.gpus;
+		out->job.gpus = request->gpus ? request->gpus : launched && launched <= out->cluster.gpus ? launched : out->cluster.gpus;
 		return LK_OK;
 	}
-	if (!r->gpu) {
+	if (!request->gpu) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu", "no GPU was given");
 		return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
 	}
 	const lk_device *device;
-	LK_TRY(lk_device_lookup(r->gpu, &device, err));
-	out->job.gpus = r->gpus ? r->gpus : launched;
+	LK_TRY(lk_device_lookup(request->gpu, &device, err));
+	out->job.gpus = request->gpus ? request->gpus : launched;
 	if (out->job.gpus <= 0) {
 		lk_fail(err, LK_ERR_INPUT, "--gpus", "the number of GPUs was not given");
 		return lk_hint(err, "give --gpus N");
@@ -140,65 +140,65 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status take_numbers(const lk_predict_request *r, lk_job *job, lk_error *err) {
+static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err) {
 	static const char *const optimizers[] = {"adam", "sgd", "lamb", "adafactor", NULL};
 	static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 	int optimizer = job->optimizer, task = job->task;
 	long long zero = job->sharding;
-	LK_TRY(take_dtype(&job->dtype, r->dtype, "--dtype", err));
-	job->dtype_said |= r->dtype != NULL;
-	LK_TRY(take_dtype(&job->state_dtype, r->state_dtype, "--state-dtype", err));
-	LK_TRY(take_name(&optimizer, r->optimizer, optimizers, "--optimizer", err));
-	LK_TRY(take_name(&task, r->task, tasks, "--task", err));
-	if (r->zero) LK_TRY(lk_parse_int(r->zero, 0, 3, &zero, "--zero", err));
+	LK_TRY(take_dtype(&job->dtype, request->dtype, "--dtype", err));
+	job->dtype_said |= request->dtype != NULL;
+	LK_TRY(take_dtype(&job->state_dtype, request->state_dtype, "--state-dtype", err));
+	LK_TRY(take_name(&optimizer, request->optimizer, optimizers, "--optimizer", err));
+	LK_TRY(take_name(&task, request->task, tasks, "--task", err));
+	if (request->zero) LK_TRY(lk_parse_int(request->zero, 0, 3, &zero, "--zero", err));
 	job->optimizer = (lk_optimizer)optimizer;
 	job->task = (lk_task)task;
 	job->sharding = (lk_sharding)zero;
-	job->sharding_said |= r->zero != NULL;
-	return take_recompute(job, r->recompute, err);
+	job->sharding_said |= request->zero != NULL;
+	return take_recompute(job, request->recompute, err);
 }
 
-static lk_status take_layout(const lk_predict_request *r, lk_job *job, lk_error *err) {
+static lk_status take_layout(const lk_predict_request *request, lk_job *job, lk_error *err) {
 	static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
 	static const char *const kernels[] = {"flash", "unfused", NULL};
 	static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 	int cp_kind = job->cp_kind, kernel = job->attn_kernel, dispatcher = job->dispatcher;
-	take_int(&job->tp, r->tp), take_int(&job->pp, r->pp), take_int(&job->vp, r->vp), take_int(&job->cp, r->cp);
-	take_int(&job->ep, r->ep), take_int(&job->etp, r->etp), take_int(&job->dp, r->dp);
-	take_int(&job->mbs, r->mbs), take_int(&job->gbs, r->gbs), take_int(&job->seq, r->seq);
-	take_int(&job->shard_group, r->shard_group), take_int(&job->lora_rank, r->lora_rank);
-	take_int(&job->first_stage_layers, r->first_stage_layers), take_int(&job->last_stage_layers, r->last_stage_layers);
-	take_switch(&job->sequence_parallel, r->sequence_parallel);
-	if (r->pipeline_layout) {
-		if (strlen(r->pipeline_layout) >= sizeof job->pipeline_layout)
+	take_int(&job->tp, request->tp), take_int(&job->pp, request->pp), take_int(&job->vp, request->vp), take_int(&job->cp, request->cp);
+	take_int(&job->ep, request->ep), take_int(&job->etp, request->etp), take_int(&job->dp, request->dp);
+	take_int(&job->mbs, request->mbs), take_int(&job->gbs, request->gbs), take_int(&job->seq, request->seq);
+	take_int(&job->shard_group, request->shard_group), take_int(&job->lora_rank, request->lora_rank);
+	take_int(&job->first_stage_layers, request->first_stage_layers), take_int(&job->last_stage_layers, request->last_stage_layers);
+	take_switch(&job->sequence_parallel, request->sequence_parallel);
+	if (request->pipeline_layout) {
+		if (strlen(request->pipeline_layout) >= sizeof job->pipeline_layout)
 			return lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "longer than %zu characters",
 						   sizeof job->pipeline_layout - 1);
-		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, r->pipeline_layout);
+		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, request->pipeline_layout);
 	}
-	LK_TRY(take_name(&cp_kind, r->cp_kind, cp_kinds, "--cp-kind", err));
-	LK_TRY(take_name(&kernel, r->attention, kernels, "--attention", err));
-	LK_TRY(take_name(&dispatcher, r->dispatcher, dispatchers, "--dispatcher", err));
+	LK_TRY(take_name(&cp_kind, request->cp_kind, cp_kinds, "--cp-kind", err));
+	LK_TRY(take_name(&kernel, request->attention, kernels, "--attention", err));
+	LK_TRY(take_name(&dispatcher, request->dispatcher, dispatchers, "--dispatcher", err));
 	job->cp_kind = (lk_cp_kind)cp_kind;
 	job->attn_kernel = (lk_attn_kernel)kernel;
 	job->dispatcher = (lk_dispatcher)dispatcher;
-	return take_schedule(job, r->schedule, err);
+	return take_schedule(job, request->schedule, err);
 }
 
-static void take_switches(const lk_predict_request *r, lk_job *job) {
-	take_switch(&job->overlap_grad_reduce, r->overlap_grad_reduce);
-	take_switch(&job->overlap_param_gather, r->overlap_param_gather);
-	take_switch(&job->overlap_p2p, r->overlap_p2p);
-	take_switch(&job->tp_overlap, r->tp_overlap);
-	take_switch(&job->cuda_graphs, r->cuda_graphs);
-	take_switch(&job->expert_overlap, r->expert_overlap);
-	take_switch(&job->fused_cross_entropy, r->fused_loss);
-	if (r->bucket_mib > 0) job->bucket_bytes = r->bucket_mib * LK_MIB;
-	if (r->moe_imbalance > 0) job->moe_imbalance = r->moe_imbalance;
-	take_int(&job->max_connections, r->max_connections);
-	job->offload_optimizer |= r->offload_optimizer;
-	job->compile |= r->compile;
-	if (r->stack) lk_copy(job->stack, sizeof job->stack, r->stack);
-	if (r->release) lk_copy(job->release, sizeof job->release, r->release);
+static void take_switches(const lk_predict_request *request, lk_job *job) {
+	take_switch(&job->overlap_grad_reduce, request->overlap_grad_reduce);
+	take_switch(&job->overlap_param_gather, request->overlap_param_gather);
+	take_switch(&job->overlap_p2p, request->overlap_p2p);
+	take_switch(&job->tp_overlap, request->tp_overlap);
+	take_switch(&job->cuda_graphs, request->cuda_graphs);
+	take_switch(&job->expert_overlap, request->expert_overlap);
+	take_switch(&job->fused_cross_entropy, request->fused_loss);
+	if (request->bucket_mib > 0) job->bucket_bytes = request->bucket_mib * LK_MIB;
+	if (request->moe_imbalance > 0) job->moe_imbalance = request->moe_imbalance;
+	take_int(&job->max_connections, request->max_connections);
+	job->offload_optimizer |= request->offload_optimizer;
+	job->compile |= request->compile;
+	if (request->stack) lk_copy(job->stack, sizeof job->stack, request->stack);
+	if (request->release) lk_copy(job->release, sizeof job->release, request->release);
 }
 
 /* Stacks whose defaults differ; what else a user writes would be taken for one of them in silence. */

@@ -66,13 +66,13 @@ struct trial {
 };
 
 static lk_status try_change(void *context, size_t i, lk_error *err) {
-	struct trial *t = context;
+	struct trial *trial = context;
 	size_t change = i / 2;
 	int cost = (int)change / LK_SENSITIVE_WAYS;
 	double factor = change < CHANGES ? lk_sensitive_factors[change % LK_SENSITIVE_WAYS] : 1;
 	(void)err;
-	if (i % 2 == 0) t->few_s[change] = ask_changed(&t->few, t->cluster, cost, factor, 0);
-	else if (t->shortened) t->twice_s[change] = ask_changed(&t->twice, t->cluster, cost, factor, 0);
+	if (i % 2 == 0) trial->few_s[change] = ask_changed(&trial->few, trial->cluster, cost, factor, 0);
+	else if (trial->shortened) trial->twice_s[change] = ask_changed(&trial->twice, trial->cluster, cost, factor, 0);
 	return LK_OK;
 }
 

@@ -124,13 +124,13 @@ const char *lk_precision_class(lk_dtype dtype);
 /* The row of family "stack" for a job: of its stack and precision the latest release that is not after the job's; where
  * the precision has none, that of the nearest one. NULL: unknown stack. Variants are "PRECISION" or "PRECISION
  * RELEASE". */
-const lk_calibration_row *lk_profile_find(const lk_calibration *c, const lk_job *job);
+const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job);
 
 /* Whether runs on the architecture are behind the shares. Ampere is what the shares of others are of. */
-bool lk_profile_measured(const lk_calibration *c, lk_arch arch);
+bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch);
 
 /* The constants without a profile: family "step". */
-void lk_profile_base(const lk_calibration *c, lk_constants *out);
+void lk_profile_base(const lk_calibration *calibration, lk_constants *out);
 /* Shares of bandwidth of kernels measured alone, for graphs that list every pass over memory. */
 void lk_profile_streaming(lk_constants *out);
 /* Lays a profile on top. */

@@ -19,12 +19,12 @@ struct lk_drawing {
 	lk_error *err;
 };
 
-static uint32_t name_of(struct lk_drawing *d, const lk_graph *graph, uint32_t id) {
-	return lk_intern_id(d->out->names, lk_intern_text(graph->names, id));
+static uint32_t name_of(struct lk_drawing *drawing, const lk_graph *graph, uint32_t id) {
+	return lk_intern_id(drawing->out->names, lk_intern_text(graph->names, id));
 }
 
-static uint32_t stage_of(const struct lk_drawing *d, uint32_t record) {
-	return lk_rank_stage(d->step->graph, d->step->record[record]);
+static uint32_t stage_of(const struct lk_drawing *drawing, uint32_t record) {
+	return lk_rank_stage(drawing->step->graph, drawing->step->record[record]);
 }
 
 /* The name that the trace has for it, or what streams of predictions are called. */
@@ -36,43 +36,43 @@ static const char *stream_name(const lk_graph *graph, uint32_t stage, unsigned s
 	return out;
 }
 
-static lk_status track_of(struct lk_drawing *d, uint32_t record, unsigned stream, uint32_t *track) {
-	uint32_t *known = &d->track[record * LK_STREAMS + stream];
+static lk_status track_of(struct lk_drawing *drawing, uint32_t record, unsigned stream, uint32_t *track) {
+	uint32_t *known = &drawing->track[record * LK_STREAMS + stream];
 	if (!*known) {
-		const lk_graph *graph = d->step->graph;
-		uint32_t rank = d->step->record[record], lane = d->step->sim.lane_of[lk_rank_chain(graph, rank)];
+		const lk_graph *graph = drawing->step->graph;
+		uint32_t rank = drawing->step->record[record], lane = drawing->step->sim.lane_of[lk_rank_chain(graph, rank)];
 		char process[96], name[24];
 		if (graph->traced)
-			snprintf(process, sizeof process, "rank %u (stands for %u ranks)", rank, d->step->sim.lane_ranks[lane]);
+			snprintf(process, sizeof process, "rank %u (stands for %u ranks)", rank, drawing->step->sim.lane_ranks[lane]);
 		else
 			snprintf(process, sizeof process, "rank %u, stage %u (stands for %u ranks)", rank, lk_rank_stage(graph, rank),
-					 d->step->sim.lane_ranks[lane]);
-		if (!lk_push(&d->out->tracks)) return lk_oom(d->err);
-		*lk_last(&d->out->tracks) = (lk_track){
+					 drawing->step->sim.lane_ranks[lane]);
+		if (!lk_push(&drawing->out->tracks)) return lk_oom(drawing->err);
+		*lk_last(&drawing->out->tracks) = (lk_track){
 			.rank = (int32_t)rank,
-			.ranks = (int32_t)d->step->sim.lane_ranks[lane],
-			.process = lk_intern_id(d->out->names, process),
-			.name = lk_intern_id(d->out->names, stream_name(graph, stage_of(d, record), stream, name)),
+			.ranks = (int32_t)drawing->step->sim.lane_ranks[lane],
+			.process = lk_intern_id(drawing->out->names, process),
+			.name = lk_intern_id(drawing->out->names, stream_name(graph, stage_of(drawing, record), stream, name)),
 		};
-		*known = (uint32_t)d->out->tracks.count;
+		*known = (uint32_t)drawing->out->tracks.count;
 	}
 	*track = *known - 1;
 	return LK_OK;
 }
 
-static lk_status add_slice(struct lk_drawing *d, uint32_t record, const lk_graph *graph, uint32_t op, const lk_call *call,
+static lk_status add_slice(struct lk_drawing *drawing, uint32_t record, const lk_graph *graph, uint32_t op, const lk_call *call,
 						   uint32_t repetition, int64_t start, int64_t end) {
 	const lk_ops *ops = &graph->ops;
 	uint32_t track = 0;
 	if (ops->kind[op] == LK_OP_WAIT) return LK_OK;
-	LK_TRY(track_of(d, record, ops->stream[op], &track));
-	if (!lk_push(&d->out->slices)) return lk_oom(d->err);
+	LK_TRY(track_of(drawing, record, ops->stream[op], &track));
+	if (!lk_push(&drawing->out->slices)) return lk_oom(drawing->err);
 	int layer = call->layer;
 	if (layer >= 0) layer += call->pass == LK_PHASE_FORWARD ? (int)repetition : -(int)repetition;
-	*lk_last(&d->out->slices) = (lk_slice){
+	*lk_last(&drawing->out->slices) = (lk_slice){
 		.track = track,
-		.name = name_of(d, graph, ops->name[op]),
-		.category = lk_intern_id(d->out->names, lk_op_kind_name(ops->kind[op])),
+		.name = name_of(drawing, graph, ops->name[op]),
+		.category = lk_intern_id(drawing->out->names, lk_op_kind_name(ops->kind[op])),
 		.microbatch = call->microbatch,
 		.layer = layer,
 		.start_ps = start,
@@ -83,100 +83,100 @@ static lk_status add_slice(struct lk_drawing *d, uint32_t record, const lk_graph
 	return LK_OK;
 }
 
-static lk_status add_arrow_end(struct lk_drawing *d, const lk_graph *graph, const lk_sim_event *e) {
-	unsigned kind = graph->ops.kind[e->op];
+static lk_status add_arrow_end(struct lk_drawing *drawing, const lk_graph *graph, const lk_sim_event *event) {
+	unsigned kind = graph->ops.kind[event->op];
 	if (kind != LK_OP_SEND && kind != LK_OP_RECV) return LK_OK;
-	if (d->arrow_count == d->arrow_capacity) {
-		size_t capacity = d->arrow_capacity ? d->arrow_capacity * 2 : 256;
-		struct arrow *grown = realloc(d->arrows, capacity * sizeof *grown);
-		if (!grown) return lk_oom(d->err);
-		d->arrows = grown, d->arrow_capacity = capacity;
+	if (drawing->arrow_count == drawing->arrow_capacity) {
+		size_t capacity = drawing->arrow_capacity ? drawing->arrow_capacity * 2 : 256;
+		struct arrow *grown = realloc(drawing->arrows, capacity * sizeof *grown);
+		if (!grown) return lk_oom(drawing->err);
+		drawing->arrows = grown, drawing->arrow_capacity = capacity;
 	}
-	d->arrows[d->arrow_count++] = (struct arrow){
-		.record = e->record,
-		.channel = (uint32_t)graph->ops.channel[e->op],
-		.slice = (uint32_t)d->out->slices.count - 1,
+	drawing->arrows[drawing->arrow_count++] = (struct arrow){
+		.record = event->record,
+		.channel = (uint32_t)graph->ops.channel[event->op],
+		.slice = (uint32_t)drawing->out->slices.count - 1,
 		.send = kind == LK_OP_SEND,
 	};
 	return LK_OK;
 }
 
 /* One window of an isolated run, laid into the time that the macro operation took here. */
-static lk_status draw_window(struct lk_drawing *d, const lk_sim_event *e, const lk_call *outer, const lk_fold_window *w,
+static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *event, const lk_call *outer, const lk_fold_window *window,
 							 double scale) {
-	const lk_fold *fold = d->step->fold;
-	const struct lk_fold_span *span = &fold->span[e->op];
-	lk_call call = span->part ? *outer : d->step->graph->programs.at[span->stage].calls.at[w->call];
+	const lk_fold *fold = drawing->step->fold;
+	const struct lk_fold_span *span = &fold->span[event->op];
+	lk_call call = span->part ? *outer : drawing->step->graph->programs.at[span->stage].calls.at[window->call];
 	call.microbatch = outer->microbatch;
 	for (uint32_t i = span->sample_begin; i < span->sample_end; i++) {
-		const lk_sim_event *s = &fold->samples.at[i];
-		if (s->call != w->call || s->repetition != w->repetition) continue;
-		int64_t start = e->start_ps + (int64_t)((double)(s->start_ps + w->shift_ps) * scale);
-		int64_t end = e->start_ps + (int64_t)((double)(s->end_ps + w->shift_ps) * scale);
-		if (end > e->end_ps) end = e->end_ps;
-		if (start < end) LK_TRY(add_slice(d, e->record, d->step->graph, s->op, &call, span->part ? e->repetition : s->repetition, start, end));
+		const lk_sim_event *sim_event = &fold->samples.at[i];
+		if (sim_event->call != window->call || sim_event->repetition != window->repetition) continue;
+		int64_t start = event->start_ps + (int64_t)((double)(sim_event->start_ps + window->shift_ps) * scale);
+		int64_t end = event->start_ps + (int64_t)((double)(sim_event->end_ps + window->shift_ps) * scale);
+		if (end > event->end_ps) end = event->end_ps;
+		if (start < end) LK_TRY(add_slice(drawing, event->record, drawing->step->graph, sim_event->op, &call, span->part ? event->repetition : sim_event->repetition, start, end));
 	}
 	return LK_OK;
 }
 
 /* The isolated run of a macro operation: of each call the first repetition, in its place. Its waiting is left out. */
-static lk_status draw_inside(struct lk_drawing *d, const lk_sim_event *e, const lk_call *outer) {
+static lk_status draw_inside(struct lk_drawing *drawing, const lk_sim_event *event, const lk_call *outer) {
 	lk_fold_windows windows = {0};
 	double whole = 0;
-	lk_status status = lk_fold_windows_of(d->step->graph, d->step->fold, e->op, &windows, d->err);
+	lk_status status = lk_fold_windows_of(drawing->step->graph, drawing->step->fold, event->op, &windows, drawing->err);
 	for (size_t i = 0; i < windows.count; i++)
 		whole += windows.at[i].times * (double)(windows.at[i].end_ps - windows.at[i].begin_ps);
 	for (size_t i = 0; i < windows.count && status == LK_OK && whole > 0; i++)
 		if (windows.at[i].repetition == 0)
-			status = draw_window(d, e, outer, &windows.at[i], (double)(e->end_ps - e->start_ps) / whole);
+			status = draw_window(drawing, event, outer, &windows.at[i], (double)(event->end_ps - event->start_ps) / whole);
 	lk_vec_free(&windows);
 	return status;
 }
 
-static lk_status draw_event(struct lk_drawing *d, const lk_sim_event *e) {
-	const lk_graph *graph = lk_step_simulated(d->step);
-	const lk_call *call = &graph->programs.at[stage_of(d, e->record)].calls.at[e->call];
-	if (graph->ops.kind[e->op] == LK_OP_WAIT) return LK_OK;
-	LK_TRY(add_slice(d, e->record, graph, e->op, call, e->repetition, e->start_ps, e->end_ps));
-	LK_TRY(add_arrow_end(d, graph, e));
-	return graph->ops.kind[e->op] == LK_OP_MACRO ? draw_inside(d, e, call) : LK_OK;
+static lk_status draw_event(struct lk_drawing *drawing, const lk_sim_event *event) {
+	const lk_graph *graph = lk_step_simulated(drawing->step);
+	const lk_call *call = &graph->programs.at[stage_of(drawing, event->record)].calls.at[event->call];
+	if (graph->ops.kind[event->op] == LK_OP_WAIT) return LK_OK;
+	LK_TRY(add_slice(drawing, event->record, graph, event->op, call, event->repetition, event->start_ps, event->end_ps));
+	LK_TRY(add_arrow_end(drawing, graph, event));
+	return graph->ops.kind[event->op] == LK_OP_MACRO ? draw_inside(drawing, event, call) : LK_OK;
 }
 
 /* The k-th send on a channel meets the k-th receive on the wired one. Both ends must be recorded, chains alike. */
-static lk_status draw_arrows(struct lk_drawing *d) {
-	const lk_graph *graph = d->step->graph;
-	uint32_t chains = graph->ranks.chains, channels = graph->channels, records = d->step->record_count;
-	if (d->arrow_count == 0) return LK_OK;
+static lk_status draw_arrows(struct lk_drawing *drawing) {
+	const lk_graph *graph = drawing->step->graph;
+	uint32_t chains = graph->ranks.chains, channels = graph->channels, records = drawing->step->record_count;
+	if (drawing->arrow_count == 0) return LK_OK;
 	uint32_t *count = calloc((size_t)records * channels, sizeof *count);
-	if (!count) return lk_oom(d->err);
-	for (size_t i = 0; i < d->arrow_count; i++)
-		d->arrows[i].number = count[d->arrows[i].record * channels + d->arrows[i].channel]++;
+	if (!count) return lk_oom(drawing->err);
+	for (size_t i = 0; i < drawing->arrow_count; i++)
+		drawing->arrows[i].number = count[drawing->arrows[i].record * channels + drawing->arrows[i].channel]++;
 	free(count);
 	/* receives by (record, channel, number) */
 	uint32_t most = 0;
-	for (size_t i = 0; i < d->arrow_count; i++)
-		if (d->arrows[i].number >= most) most = d->arrows[i].number + 1;
+	for (size_t i = 0; i < drawing->arrow_count; i++)
+		if (drawing->arrows[i].number >= most) most = drawing->arrows[i].number + 1;
 	size_t cells = (size_t)records * channels * most;
 	uint32_t *slice = cells < 200000000 ? calloc(cells, sizeof *slice) : NULL;
-	if (!slice) return lk_oom(d->err);
-	for (size_t i = 0; i < d->arrow_count; i++) {
-		const struct arrow *a = &d->arrows[i];
-		if (!a->send) slice[((size_t)a->record * channels + a->channel) * most + a->number] = a->slice + 1;
+	if (!slice) return lk_oom(drawing->err);
+	for (size_t i = 0; i < drawing->arrow_count; i++) {
+		const struct arrow *arrow = &drawing->arrows[i];
+		if (!arrow->send) slice[((size_t)arrow->record * channels + arrow->channel) * most + arrow->number] = arrow->slice + 1;
 	}
 	lk_status status = LK_OK;
-	for (size_t i = 0; i < d->arrow_count && status == LK_OK; i++) {
-		const struct arrow *a = &d->arrows[i];
-		if (!a->send) continue;
-		lk_wire peer = graph->wires.at[(size_t)stage_of(d, a->record) * channels + a->channel];
+	for (size_t i = 0; i < drawing->arrow_count && status == LK_OK; i++) {
+		const struct arrow *arrow = &drawing->arrows[i];
+		if (!arrow->send) continue;
+		lk_wire peer = graph->wires.at[(size_t)stage_of(drawing, arrow->record) * channels + arrow->channel];
 		for (uint32_t r = 0; r < records; r++) {
-			if (stage_of(d, r) != peer.stage || d->step->record[r] % chains != d->step->record[a->record] % chains)
+			if (stage_of(drawing, r) != peer.stage || drawing->step->record[r] % chains != drawing->step->record[arrow->record] % chains)
 				continue;
-			uint32_t to = slice[((size_t)r * channels + peer.channel) * most + a->number];
+			uint32_t to = slice[((size_t)r * channels + peer.channel) * most + arrow->number];
 			if (!to) continue;
-			if (lk_push(&d->out->flows))
-				*lk_last(&d->out->flows) = (lk_flow){a->slice, to - 1};
+			if (lk_push(&drawing->out->flows))
+				*lk_last(&drawing->out->flows) = (lk_flow){arrow->slice, to - 1};
 			else
-				status = lk_oom(d->err);
+				status = lk_oom(drawing->err);
 		}
 	}
 	free(slice);
@@ -184,34 +184,34 @@ static lk_status draw_arrows(struct lk_drawing *d) {
 }
 
 /* Memory behind every call of the source program, at the time when the calls it was folded into ended. */
-static lk_status draw_memory(struct lk_drawing *d, uint32_t record, const lk_sim_event *events, size_t count) {
-	const lk_step *step = d->step;
-	uint32_t stage = stage_of(d, record);
+static lk_status draw_memory(struct lk_drawing *drawing, uint32_t record, const lk_sim_event *events, size_t count) {
+	const lk_step *step = drawing->step;
+	uint32_t stage = stage_of(drawing, record);
 	size_t calls = step->graph->programs.at[stage].calls.count;
 	double *after = calloc(calls + 1, sizeof *after), *highest = calloc(calls + 1, sizeof *highest);
-	lk_status status = after && highest ? LK_OK : lk_oom(d->err);
-	uint32_t allocated = lk_intern_id(d->out->names, "memory allocated");
+	lk_status status = after && highest ? LK_OK : lk_oom(drawing->err);
+	uint32_t allocated = lk_intern_id(drawing->out->names, "memory allocated");
 	if (status == LK_OK) lk_memory_series(step->graph, stage, after, highest);
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
-		const lk_sim_event *e = &events[i];
-		if (i + 1 < count && events[i + 1].call == e->call) continue; /* the last event of a call stands for it */
-		uint32_t first = e->call, call = first;
+		const lk_sim_event *event = &events[i];
+		if (i + 1 < count && events[i + 1].call == event->call) continue; /* the last event of a call stands for it */
+		uint32_t first = event->call, call = first;
 		if (step->fold) {
-			const struct lk_fold_span *span = &step->fold->span[e->op];
-			first = step->fold->source_call[stage][e->call];
+			const struct lk_fold_span *span = &step->fold->span[event->op];
+			first = step->fold->source_call[stage][event->call];
 			call = span->call_end > span->call_begin ? first + (span->call_end - span->call_begin) - 1 : first;
 		}
 		double top = 0;
 		for (uint32_t c = first; c <= call && c < calls; c++)
 			if (highest[c] > top) top = highest[c];
 		for (int point = 0; point < 2 && status == LK_OK; point++) {
-			if (!lk_push(&d->out->counters))
-				status = lk_oom(d->err);
+			if (!lk_push(&drawing->out->counters))
+				status = lk_oom(drawing->err);
 			else
-				*lk_last(&d->out->counters) =
+				*lk_last(&drawing->out->counters) =
 					(lk_counter){.rank = (int32_t)step->record[record],
 								 .name = allocated,
-								 .time_ps = point ? e->end_ps : e->start_ps + (e->end_ps - e->start_ps) / 2,
+								 .time_ps = point ? event->end_ps : event->start_ps + (event->end_ps - event->start_ps) / 2,
 								 .value = point ? after[call] : top};
 		}
 	}
@@ -220,15 +220,15 @@ static lk_status draw_memory(struct lk_drawing *d, uint32_t record, const lk_sim
 	return status;
 }
 
-static lk_status draw(struct lk_drawing *d) {
-	const lk_sim_events *events = &d->step->sim.events;
-	for (size_t i = 0; i < events->count; i++) LK_TRY(draw_event(d, &events->at[i]));
-	LK_TRY(draw_arrows(d));
+static lk_status draw(struct lk_drawing *drawing) {
+	const lk_sim_events *events = &drawing->step->sim.events;
+	for (size_t i = 0; i < events->count; i++) LK_TRY(draw_event(drawing, &events->at[i]));
+	LK_TRY(draw_arrows(drawing));
 	size_t begin = 0;
-	for (uint32_t r = 0; r < d->step->record_count; r++) {
+	for (uint32_t r = 0; r < drawing->step->record_count; r++) {
 		size_t end = begin;
 		while (end < events->count && events->at[end].record == r) end++;
-		LK_TRY(draw_memory(d, r, events->at + begin, end - begin));
+		LK_TRY(draw_memory(drawing, r, events->at + begin, end - begin));
 		begin = end;
 	}
 	return LK_OK;

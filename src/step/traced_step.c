@@ -34,39 +34,39 @@ static int by_length(const void *a, const void *b) {
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-static lk_status unlike(const lk_capture *c, const lk_capture *first, bool marked, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, c->path, "%s steps are marked in it, but %s in %s", marked ? "training" : "no training",
+static lk_status unlike(const lk_capture *capture, const lk_capture *first, bool marked, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, capture->path, "%s steps are marked in it, but %s in %s", marked ? "training" : "no training",
 	        marked ? "none" : "some", first->path);
 	return lk_hint(err, "profile all ranks alike, or give those that are");
 }
 
-lk_status lk_traced_common_steps(const lk_traces *t, uint32_t *count, lk_error *err) {
+lk_status lk_traced_common_steps(const lk_traces *traces, uint32_t *count, lk_error *err) {
 	bool first_marked = false;
 	*count = UINT32_MAX;
-	for (uint32_t r = 0; r < t->count; r++) {
+	for (uint32_t r = 0; r < traces->count; r++) {
 		lk_capture_steps steps = {0};
-		lk_status status = lk_capture_find_steps(t->capture[r], &steps, err);
+		lk_status status = lk_capture_find_steps(traces->capture[r], &steps, err);
 		bool marked = status == LK_OK && steps.at[0].event != LK_NONE;
 		if (status == LK_OK && steps.count < *count) *count = (uint32_t)steps.count;
 		lk_vec_free(&steps);
 		LK_TRY(status);
 		if (r == 0) first_marked = marked;
-		if (marked != first_marked) return unlike(t->capture[r], t->capture[0], marked, err);
+		if (marked != first_marked) return unlike(traces->capture[r], traces->capture[0], marked, err);
 	}
 	return LK_OK;
 }
 
-static lk_status no_step(const lk_traces *t, const lk_capture_steps *steps, int64_t number, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, t->capture[0]->path, "there is no step %lld", (long long)number);
+static lk_status no_step(const lk_traces *traces, const lk_capture_steps *steps, int64_t number, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, traces->capture[0]->path, "there is no step %lld", (long long)number);
 	if (!steps->count) return LK_ERR_INPUT;
 	return lk_hint(err, "it has the steps %lld to %lld", (long long)steps->at[0].number, (long long)lk_last(steps)->number);
 }
 
-lk_status lk_traced_usual_step(const lk_traces *t, int64_t number, uint32_t *place, lk_error *err) {
+lk_status lk_traced_usual_step(const lk_traces *traces, int64_t number, uint32_t *place, lk_error *err) {
 	lk_capture_steps steps = {0};
 	uint32_t count = 0;
-	LK_TRY(lk_traced_common_steps(t, &count, err));
-	LK_TRY(lk_capture_find_steps(t->capture[0], &steps, err));
+	LK_TRY(lk_traced_common_steps(traces, &count, err));
+	LK_TRY(lk_capture_find_steps(traces->capture[0], &steps, err));
 	struct length *all = malloc((count + 1) * sizeof *all);
 	lk_status status = all ? LK_OK : lk_oom(err);
 	*place = LK_NONE;
@@ -78,7 +78,7 @@ lk_status lk_traced_usual_step(const lk_traces *t, int64_t number, uint32_t *pla
 		qsort(all, count, sizeof *all, by_length);
 		*place = all[count / 2].place;
 	}
-	if (status == LK_OK && *place == LK_NONE) status = no_step(t, &steps, number, err);
+	if (status == LK_OK && *place == LK_NONE) status = no_step(traces, &steps, number, err);
 	free(all);
 	lk_vec_free(&steps);
 	return status;
@@ -92,9 +92,9 @@ lk_status lk_traces_inputs(lk_arena *arena, const lk_verb *verb, const void *req
 	return lk_inputs_find(arena, verb, request, files, (int)found, out, err);
 }
 
-const lk_device *lk_traced_device(const lk_traces *t) {
-	const lk_capture *c = t->capture[0];
-	return c->device ? lk_device_find(lk_capture_text(c, c->device)) : NULL;
+const lk_device *lk_traced_device(const lk_traces *traces) {
+	const lk_capture *capture = traces->capture[0];
+	return capture->device ? lk_device_find(lk_capture_text(capture, capture->device)) : NULL;
 }
 
 /* One program's times; 0 where nothing of the kind ran. */
@@ -107,19 +107,19 @@ static void note(int64_t *latest, int64_t end) {
 	if (end > *latest) *latest = end;
 }
 
-static void look_at(const lk_graph *graph, const lk_sim_event *e, uint32_t begin, uint32_t mark, struct program_times *out) {
-	unsigned kind = graph->ops.kind[e->op];
-	uint32_t name = graph->ops.name[e->op];
-	if (kind == LK_OP_HOST && name == begin) note(&out->begin, e->end_ps);
-	if (kind == LK_OP_HOST && name == mark) note(&out->end, e->end_ps), out->marked = true;
+static void look_at(const lk_graph *graph, const lk_sim_event *event, uint32_t begin, uint32_t mark, struct program_times *out) {
+	unsigned kind = graph->ops.kind[event->op];
+	uint32_t name = graph->ops.name[event->op];
+	if (kind == LK_OP_HOST && name == begin) note(&out->begin, event->end_ps);
+	if (kind == LK_OP_HOST && name == mark) note(&out->end, event->end_ps), out->marked = true;
 	if (kind == LK_OP_HOST || kind == LK_OP_WAIT) return;
-	note(&out->device, e->end_ps);
-	if (graph->ops.flags[e->op] & LK_OP_CARRIED) note(&out->carried, e->end_ps);
+	note(&out->device, event->end_ps);
+	if (graph->ops.flags[event->op] & LK_OP_CARRIED) note(&out->carried, event->end_ps);
 }
 
-static int64_t period(const struct program_times *t) {
-	int64_t host = t->end - t->begin, since = t->carried > t->begin ? t->carried : t->begin;
-	return t->device - since > host ? t->device - since : host;
+static int64_t period(const struct program_times *times) {
+	int64_t host = times->end - times->begin, since = times->carried > times->begin ? times->carried : times->begin;
+	return times->device - since > host ? times->device - since : host;
 }
 
 int64_t lk_traced_step_ps(const lk_graph *graph, const lk_sim_events *events, int64_t otherwise) {

@@ -131,47 +131,47 @@ struct reader {
 	lk_coll_rows *out;
 };
 
-static const char *field(const struct reader *r, const char *name) {
-	return lk_csv_field(r->csv, lk_csv_column(r->csv, name));
+static const char *field(const struct reader *reader, const char *name) {
+	return lk_csv_field(reader->csv, lk_csv_column(reader->csv, name));
 }
 
-static lk_status read_int(const struct reader *r, const char *name, int *out, lk_error *err) {
+static lk_status read_int(const struct reader *reader, const char *name, int *out, lk_error *err) {
 	long long value;
 	char where[256];
-	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(r->csv), name);
-	LK_TRY(lk_parse_int(field(r, name), 1, 1 << 24, &value, where, err));
+	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(reader->csv), name);
+	LK_TRY(lk_parse_int(field(reader, name), 1, 1 << 24, &value, where, err));
 	*out = (int)value;
 	return LK_OK;
 }
 
-static lk_status read_real(const struct reader *r, const char *name, double *out, lk_error *err) {
+static lk_status read_real(const struct reader *reader, const char *name, double *out, lk_error *err) {
 	char where[256];
-	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(r->csv), name);
+	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(reader->csv), name);
 	*out = NAN;
-	return *field(r, name) ? lk_parse_real(field(r, name), 0, 1e18, out, where, err) : LK_OK;
+	return *field(reader, name) ? lk_parse_real(field(reader, name), 0, 1e18, out, where, err) : LK_OK;
 }
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct reader *r = context;
+	struct reader *reader = context;
 	(void)at;
-	r->csv = csv;
-	if (!lk_push(r->out)) return lk_oom(err);
-	lk_coll_row *row = lk_last(r->out);
-	LK_TRY(read_int(r, "n_gpu", &row->gpus, err));
-	LK_TRY(read_int(r, "nodes", &row->nodes, err));
-	LK_TRY(read_real(r, "size_bytes", &row->bytes, err));
-	LK_TRY(read_real(r, "time_us", &row->us, err));
+	reader->csv = csv;
+	if (!lk_push(reader->out)) return lk_oom(err);
+	lk_coll_row *row = lk_last(reader->out);
+	LK_TRY(read_int(reader, "n_gpu", &row->gpus, err));
+	LK_TRY(read_int(reader, "nodes", &row->nodes, err));
+	LK_TRY(read_real(reader, "size_bytes", &row->bytes, err));
+	LK_TRY(read_real(reader, "time_us", &row->us, err));
 	row->refused = "";
-	row->gpu = lk_arena_strdup(r->arena, field(r, "gpu"));
-	row->text = lk_arena_strdup(r->arena, field(r, "fabric"));
-	row->source = lk_arena_strdup(r->arena, field(r, "source"));
-	row->where = lk_arena_strdup(r->arena, lk_csv_where(r->csv));
+	row->gpu = lk_arena_strdup(reader->arena, field(reader, "gpu"));
+	row->text = lk_arena_strdup(reader->arena, field(reader, "fabric"));
+	row->source = lk_arena_strdup(reader->arena, field(reader, "source"));
+	row->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!row->gpu || !row->text || !row->source || !row->where) return lk_oom(err);
-	row->fabric = short_name(r->arena, row->text);
+	row->fabric = short_name(reader->arena, row->text);
 	if (!row->fabric) return lk_oom(err);
 	row->slow = slow_reason(row->text, row->source);
 	const lk_device *device = lk_coll_device(row->gpu);
-	if (!kind_of(field(r, "collective"), &row->kind))
+	if (!kind_of(field(reader, "collective"), &row->kind))
 		row->refused = "this collective is not modelled";
 	else if (!device)
 		row->refused = "this GPU is not in the catalogue";

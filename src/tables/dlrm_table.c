@@ -11,28 +11,28 @@ static const char *const columns[COLUMNS] = {"gpu", "model", "batch_size", "meas
 static const char digitised_time[] = "measured_iter_ms_digitised"; /* the same, read off a figure */
 
 /* A name that is no preset is no error: the row is skipped. A file that is named must be read. */
-static lk_status find_model(lk_arena *arena, lk_dlrm_run *r, lk_error *err) {
+static lk_status find_model(lk_arena *arena, lk_dlrm_run *run, lk_error *err) {
 	lk_error unused;
-	if (!lk_ends_in(r->name, ".json")) {
-		r->known = lk_dlrm_preset(arena, r->name, &r->model, &unused) == LK_OK;
+	if (!lk_ends_in(run->name, ".json")) {
+		run->known = lk_dlrm_preset(arena, run->name, &run->model, &unused) == LK_OK;
 		return LK_OK;
 	}
-	LK_TRY(lk_dlrm_file(arena, r->name, &r->model, err));
-	r->known = true;
+	LK_TRY(lk_dlrm_file(arena, run->name, &run->model, err));
+	run->known = true;
 	return LK_OK;
 }
 
-static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_dlrm_run *r, lk_error *err) {
+static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_dlrm_run *run, lk_error *err) {
 	long long batch;
-	r->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
-	r->name = lk_arena_strdup(arena, lk_csv_field(csv, at[MODEL]));
-	r->where = lk_arena_strdup(arena, lk_csv_where(csv));
-	if (!r->gpu || !r->name || !r->where) return lk_oom(err);
-	LK_TRY(lk_parse_int(lk_csv_field(csv, at[BATCH]), 1, 1 << 24, &batch, r->where, err));
-	LK_TRY(lk_parse_real(lk_csv_field(csv, at[TIME]), 1e-6, 1e9, &r->seconds, r->where, err));
-	r->batch = (double)batch, r->seconds *= 1e-3;
-	r->device = lk_device_find(r->gpu);
-	return find_model(arena, r, err);
+	run->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
+	run->name = lk_arena_strdup(arena, lk_csv_field(csv, at[MODEL]));
+	run->where = lk_arena_strdup(arena, lk_csv_where(csv));
+	if (!run->gpu || !run->name || !run->where) return lk_oom(err);
+	LK_TRY(lk_parse_int(lk_csv_field(csv, at[BATCH]), 1, 1 << 24, &batch, run->where, err));
+	LK_TRY(lk_parse_real(lk_csv_field(csv, at[TIME]), 1e-6, 1e9, &run->seconds, run->where, err));
+	run->batch = (double)batch, run->seconds *= 1e-3;
+	run->device = lk_device_find(run->gpu);
+	return find_model(arena, run, err);
 }
 
 static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *file, lk_dlrm_runs *out, lk_error *err) {

@@ -28,18 +28,18 @@ struct words {
 	int count;
 };
 
-static bool put(struct words *w, const char *word) {
-	if (!word || w->count == WORDS) return false;
-	w->at[w->count++] = word;
+static bool put(struct words *words, const char *word) {
+	if (!word || words->count == WORDS) return false;
+	words->at[words->count++] = word;
 	return true;
 }
 
-static const char *field(const struct reader *r, const char *name) {
-	return lk_csv_field(r->csv, lk_csv_column(r->csv, name));
+static const char *field(const struct reader *reader, const char *name) {
+	return lk_csv_field(reader->csv, lk_csv_column(reader->csv, name));
 }
 
-static const char *kept(const struct reader *r, const char *name) {
-	return lk_arena_strdup(r->arena, field(r, name));
+static const char *kept(const struct reader *reader, const char *name) {
+	return lk_arena_strdup(reader->arena, field(reader, name));
 }
 
 /* ---- the machine ---- */
@@ -71,56 +71,56 @@ static const char *program_of(const char *model) {
 	return strcmp(model, "bert") == 0 ? "pretrain_bert.py" : "pretrain_gpt.py";
 }
 
-static bool put_flag(struct reader *r, struct words *w, const char *name, const char *value) {
-	char *flag = lk_arena_printf(r->arena, "--%s", name);
+static bool put_flag(struct reader *reader, struct words *words, const char *name, const char *value) {
+	char *flag = lk_arena_printf(reader->arena, "--%s", name);
 	bool on = strcmp(value, "True") == 0;
 	if (strcmp(value, "False") == 0) return true;
-	return put(w, flag) && (on || put(w, lk_arena_strdup(r->arena, value)));
+	return put(words, flag) && (on || put(words, lk_arena_strdup(reader->arena, value)));
 }
 
-static bool put_text(struct words *w, char *text) {
+static bool put_text(struct words *words, char *text) {
 	for (char *word = text, *end; *word; word = end) {
 		word += strspn(word, " ");
 		end = word + strcspn(word, " ");
 		if (*end) *end++ = '\0';
-		if (*word && !put(w, word)) return false;
+		if (*word && !put(words, word)) return false;
 	}
 	return true;
 }
 
-static bool put_columns(struct reader *r, struct words *w) {
-	for (int c = 0; c < r->columns; c++) {
-		const char *value = lk_csv_field(r->csv, c);
-		if (r->names[c] && *value && !put_flag(r, w, r->names[c], value)) return false;
+static bool put_columns(struct reader *reader, struct words *words) {
+	for (int c = 0; c < reader->columns; c++) {
+		const char *value = lk_csv_field(reader->csv, c);
+		if (reader->names[c] && *value && !put_flag(reader, words, reader->names[c], value)) return false;
 	}
-	const char *vocab = field(r, "vocab"), *stated = field(r, "vocab-size");
-	return !*vocab || *stated || put_flag(r, w, "vocab-size", vocab);
+	const char *vocab = field(reader, "vocab"), *stated = field(reader, "vocab-size");
+	return !*vocab || *stated || put_flag(reader, words, "vocab-size", vocab);
 }
 
-static bool put_backend(struct reader *r, const lk_memory_run *run, struct words *w) {
-	bool open = !*field(r, "attention-backend") && strcmp(field(r, "transformer-impl"), "transformer_engine") == 0;
-	bool exact = strcmp(field(r, "deterministic-mode"), "True") == 0;
-	return !(open && exact && early_software(run->env)) || put_flag(r, w, "attention-backend", "unfused");
+static bool put_backend(struct reader *reader, const lk_memory_run *run, struct words *words) {
+	bool open = !*field(reader, "attention-backend") && strcmp(field(reader, "transformer-impl"), "transformer_engine") == 0;
+	bool exact = strcmp(field(reader, "deterministic-mode"), "True") == 0;
+	return !(open && exact && early_software(run->env)) || put_flag(reader, words, "attention-backend", "unfused");
 }
 
-static lk_status line_of(struct reader *r, const lk_memory_run *run, int gpus, struct words *w, lk_error *err) {
-	const char *more = lk_memory_flags(r->arena, run->model, run->test);
-	bool ok = put(w, "torchrun") && put(w, "--nproc_per_node") && put(w, lk_arena_printf(r->arena, "%d", gpus)) &&
-			  put(w, program_of(run->model)) && put_columns(r, w) && put_backend(r, run, w) && more &&
-			  put_text(w, lk_arena_strdup(r->arena, more));
+static lk_status line_of(struct reader *reader, const lk_memory_run *run, int gpus, struct words *words, lk_error *err) {
+	const char *more = lk_memory_flags(reader->arena, run->model, run->test);
+	bool ok = put(words, "torchrun") && put(words, "--nproc_per_node") && put(words, lk_arena_printf(reader->arena, "%d", gpus)) &&
+			  put(words, program_of(run->model)) && put_columns(reader, words) && put_backend(reader, run, words) && more &&
+			  put_text(words, lk_arena_strdup(reader->arena, more));
 	return ok ? LK_OK : lk_fail(err, LK_ERR_INPUT, run->where, "the launch line is too long");
 }
 
 /* ---- a job ---- */
 
-static lk_status job_of(struct reader *r, lk_memory_run *run, int gpus, lk_error *err) {
+static lk_status job_of(struct reader *reader, lk_memory_run *run, int gpus, lk_error *err) {
 	struct words w = {.count = 0};
 	lk_launch launch;
 	const lk_device *device;
-	LK_TRY(line_of(r, run, gpus, &w, err));
-	LK_TRY(lk_launch_read(r->arena, w.count, w.at, run->where, &launch, err));
+	LK_TRY(line_of(reader, run, gpus, &w, err));
+	LK_TRY(lk_launch_read(reader->arena, w.count, w.at, run->where, &launch, err));
 	LK_TRY(lk_device_lookup(run->gpu, &device, err));
-	LK_TRY(lk_cluster_simple(r->arena, device, gpus, 0, 0, &run->cluster, err));
+	LK_TRY(lk_cluster_simple(reader->arena, device, gpus, 0, 0, &run->cluster, err));
 	run->job = *launch.job;
 	return lk_job_complete(&run->job, &run->cluster, err);
 }
@@ -133,14 +133,14 @@ static double resident(const lk_job *job) {
 /* The table does not state how many GPUs the release tests ran on. Only the optimizer's shards depend on it, so the
  * world size, a power of two times the model-parallel ranks, is that whose model states come nearest to the steady
  * allocation, which is measured apart from the peak. */
-static lk_status find_world(struct reader *r, lk_memory_run *run, lk_error *err) {
+static lk_status find_world(struct reader *reader, lk_memory_run *run, lk_error *err) {
 	lk_memory_run best = *run;
 	double nearest = INFINITY;
 	lk_error first = {0};
 	bool any = false;
 	for (int gpus = 1; gpus <= WORLD_MOST; gpus *= 2) {
 		lk_memory_run one = *run;
-		lk_status status = job_of(r, &one, gpus, err);
+		lk_status status = job_of(reader, &one, gpus, err);
 		if (status == LK_ERR_MEMORY) return status;
 		if (status != LK_OK) {
 			if (!any) first = *err;
@@ -154,59 +154,59 @@ static lk_status find_world(struct reader *r, lk_memory_run *run, lk_error *err)
 	if (!any) return LK_ERR_INPUT;
 	*run = best;
 	run->note =
-		lk_arena_printf(r->arena, "the row does not state how many GPUs; %d fit its steady allocation", best.job.gpus);
+		lk_arena_printf(reader->arena, "the row does not state how many GPUs; %d fit its steady allocation", best.job.gpus);
 	return run->note ? LK_OK : lk_oom(err);
 }
 
-static lk_status build(struct reader *r, lk_memory_run *run, lk_error *err) {
-	int nodes = atoi(field(r, "nodes")), each = atoi(field(r, "gpus_per_node"));
-	if (nodes > 0 && each > 0 && nodes <= WORLD_MOST && each <= WORLD_MOST) return job_of(r, run, nodes * each, err);
-	if (strcmp(field(r, "type"), "release") != 0) return job_of(r, run, NODE_GPUS, err);
+static lk_status build(struct reader *reader, lk_memory_run *run, lk_error *err) {
+	int nodes = atoi(field(reader, "nodes")), each = atoi(field(reader, "gpus_per_node"));
+	if (nodes > 0 && each > 0 && nodes <= WORLD_MOST && each <= WORLD_MOST) return job_of(reader, run, nodes * each, err);
+	if (strcmp(field(reader, "type"), "release") != 0) return job_of(reader, run, NODE_GPUS, err);
 	if (!(run->steady > 0)) return lk_fail(err, LK_ERR_INPUT, run->where, "the row does not state how many GPUs");
-	return find_world(r, run, err);
+	return find_world(reader, run, err);
 }
 
 /* ---- rows ---- */
 
-static lk_status read_bytes(struct reader *r, const char *name, double *out, lk_error *err) {
-	const char *text = field(r, name);
+static lk_status read_bytes(struct reader *reader, const char *name, double *out, lk_error *err) {
+	const char *text = field(reader, name);
 	*out = NAN;
-	return *text ? lk_parse_real(text, 0, 1e15, out, lk_csv_where(r->csv), err) : LK_OK;
+	return *text ? lk_parse_real(text, 0, 1e15, out, lk_csv_where(reader->csv), err) : LK_OK;
 }
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct reader *r = context;
+	struct reader *reader = context;
 	(void)csv, (void)at;
-	if (!lk_push(r->out)) return lk_oom(err);
-	lk_memory_run *run = lk_last(r->out);
+	if (!lk_push(reader->out)) return lk_oom(err);
+	lk_memory_run *run = lk_last(reader->out);
 	char text[900];
 	*run = (lk_memory_run){.refused = "", .suspect = "", .note = "", .class = ""};
-	run->where = lk_arena_strdup(r->arena, lk_csv_where(r->csv));
-	run->model = kept(r, "model"), run->test = kept(r, "test"), run->env = kept(r, "env");
+	run->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
+	run->model = kept(reader, "model"), run->test = kept(reader, "test"), run->env = kept(reader, "env");
 	if (!run->where || !run->model || !run->test || !run->env) return lk_oom(err);
 	run->gpu = gpu_of(run->env);
 	run->suspect = suspicion(run->test);
-	LK_TRY(read_bytes(r, "mem_alloc_bytes", &run->steady, err));
-	LK_TRY(read_bytes(r, "mem_max_alloc_bytes", &run->peak, err));
-	lk_status status = build(r, run, err);
+	LK_TRY(read_bytes(reader, "mem_alloc_bytes", &run->steady, err));
+	LK_TRY(read_bytes(reader, "mem_max_alloc_bytes", &run->peak, err));
+	lk_status status = build(reader, run, err);
 	if (status == LK_ERR_MEMORY) return status;
 	run->class = lk_memory_class(&run->job.model);
 	if (status == LK_OK) return LK_OK;
-	run->refused = lk_arena_strdup(r->arena, lk_error_text(err, text, sizeof text));
+	run->refused = lk_arena_strdup(reader->arena, lk_error_text(err, text, sizeof text));
 	return run->refused ? LK_OK : lk_oom(err);
 }
 
 /* Columns that are flags. */
 static lk_status find_flags(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct reader *r = context;
+	struct reader *reader = context;
 	(void)at;
-	r->csv = csv;
-	r->columns = lk_csv_columns(csv);
-	r->names = LK_ARRAY(r->arena, const char *, (size_t)r->columns);
-	if (!r->names) return lk_oom(err);
-	for (int c = 0; c < r->columns; c++) {
+	reader->csv = csv;
+	reader->columns = lk_csv_columns(csv);
+	reader->names = LK_ARRAY(reader->arena, const char *, (size_t)reader->columns);
+	if (!reader->names) return lk_oom(err);
+	for (int c = 0; c < reader->columns; c++) {
 		const char *name = lk_csv_name(csv, c);
-		if (lk_launch_has_flag(name)) r->names[c] = name;
+		if (lk_launch_has_flag(name)) reader->names[c] = name;
 	}
 	return LK_OK;
 }

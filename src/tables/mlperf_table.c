@@ -25,21 +25,21 @@ static int nodes_of(const char *name) {
 	return 0;
 }
 
-static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_mlperf_run *r, lk_error *err) {
+static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_mlperf_run *run, lk_error *err) {
 	double gpus, nodes;
-	r->where = lk_arena_strdup(arena, lk_csv_where(csv));
-	r->id = lk_arena_strdup(arena, lk_csv_field(csv, at[ID]));
-	r->benchmark = lk_arena_strdup(arena, lk_csv_field(csv, at[BENCHMARK]));
-	r->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
-	r->framework = lk_arena_strdup(arena, lk_csv_field(csv, at[FRAMEWORK]));
-	if (!r->where || !r->id || !r->benchmark || !r->gpu || !r->framework) return lk_oom(err);
-	LK_TRY(number(lk_csv_field(csv, at[GPUS]), 1, 1 << 20, &gpus, r->where, err));
-	LK_TRY(number(lk_csv_field(csv, at[NODES]), 1, 1 << 20, &nodes, r->where, err));
-	LK_TRY(number(lk_csv_field(csv, at[BATCH]), 1, 1e9, &r->batch, r->where, err));
-	LK_TRY(number(lk_csv_field(csv, at[TIME]), 1e-9, 1e6, &r->seconds, r->where, err));
-	r->gpus = isnan(gpus) ? 0 : (int)gpus, r->nodes = isnan(nodes) ? 1 : (int)nodes;
+	run->where = lk_arena_strdup(arena, lk_csv_where(csv));
+	run->id = lk_arena_strdup(arena, lk_csv_field(csv, at[ID]));
+	run->benchmark = lk_arena_strdup(arena, lk_csv_field(csv, at[BENCHMARK]));
+	run->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
+	run->framework = lk_arena_strdup(arena, lk_csv_field(csv, at[FRAMEWORK]));
+	if (!run->where || !run->id || !run->benchmark || !run->gpu || !run->framework) return lk_oom(err);
+	LK_TRY(number(lk_csv_field(csv, at[GPUS]), 1, 1 << 20, &gpus, run->where, err));
+	LK_TRY(number(lk_csv_field(csv, at[NODES]), 1, 1 << 20, &nodes, run->where, err));
+	LK_TRY(number(lk_csv_field(csv, at[BATCH]), 1, 1e9, &run->batch, run->where, err));
+	LK_TRY(number(lk_csv_field(csv, at[TIME]), 1e-9, 1e6, &run->seconds, run->where, err));
+	run->gpus = isnan(gpus) ? 0 : (int)gpus, run->nodes = isnan(nodes) ? 1 : (int)nodes;
 	int named = nodes_of(lk_csv_field(csv, at[SOURCE]));
-	r->named_nodes = named && !isnan(nodes) && named != r->nodes ? named : 0;
+	run->named_nodes = named && !isnan(nodes) && named != run->nodes ? named : 0;
 	return LK_OK;
 }
 
@@ -49,8 +49,8 @@ struct reading {
 };
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct reading *r = context;
-	return lk_push(r->out) ? read_row(r->arena, csv, at, lk_last(r->out), err) : lk_oom(err);
+	struct reading *reading = context;
+	return lk_push(reading->out) ? read_row(reading->arena, csv, at, lk_last(reading->out), err) : lk_oom(err);
 }
 
 lk_status lk_mlperf_read(lk_arena *arena, lk_stream *in, lk_mlperf_runs *out, lk_error *err) {

@@ -29,44 +29,44 @@ static lk_status bad_mode(const char *where, const char *text, lk_error *err) {
 }
 
 /* "pp4_1", "tp4" */
-static lk_status read_mode(lk_model_run *r, lk_error *err) {
-	r->data = r->tensor = r->stages = r->micro = 1;
-	r->compiled = strcmp(r->mode, "fusion") == 0;
-	if (r->compiled || strcmp(r->mode, "single") == 0) return LK_OK;
+static lk_status read_mode(lk_model_run *run, lk_error *err) {
+	run->data = run->tensor = run->stages = run->micro = 1;
+	run->compiled = strcmp(run->mode, "fusion") == 0;
+	if (run->compiled || strcmp(run->mode, "single") == 0) return LK_OK;
 	static const char *const kinds[] = {"dp", "tp", "pp"};
-	int *const counts[] = {&r->data, &r->tensor, &r->stages};
+	int *const counts[] = {&run->data, &run->tensor, &run->stages};
 	for (int i = 0; i < 3; i++) {
 		int used = 0;
-		if (strncmp(r->mode, kinds[i], 2) != 0) continue;
-		if (sscanf(r->mode + 2, "%4d%n", counts[i], &used) != 1 || *counts[i] < 1) break;
-		const char *rest = r->mode + 2 + used;
+		if (strncmp(run->mode, kinds[i], 2) != 0) continue;
+		if (sscanf(run->mode + 2, "%4d%n", counts[i], &used) != 1 || *counts[i] < 1) break;
+		const char *rest = run->mode + 2 + used;
 		if (!*rest) return LK_OK;
 		used = 0;
-		if (i == 2 && sscanf(rest, "_%4d%n", &r->micro, &used) == 1 && r->micro >= 1 && !rest[used]) return LK_OK;
+		if (i == 2 && sscanf(rest, "_%4d%n", &run->micro, &used) == 1 && run->micro >= 1 && !rest[used]) return LK_OK;
 		break;
 	}
-	return bad_mode(r->where, r->mode, err);
+	return bad_mode(run->where, run->mode, err);
 }
 
-static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_model_run *r, lk_error *err) {
-	const char **texts[] = {&r->gpu, &r->name, &r->phase, &r->mode};
+static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_model_run *run, lk_error *err) {
+	const char **texts[] = {&run->gpu, &run->name, &run->phase, &run->mode};
 	const int from[] = {GPU, MODEL, PHASE, MODE};
 	for (int i = 0; i < 4; i++)
 		if (!(*texts[i] = lk_arena_strdup(arena, lk_csv_field(csv, at[from[i]])))) return lk_oom(err);
-	if (!(r->where = lk_arena_strdup(arena, lk_csv_where(csv)))) return lk_oom(err);
+	if (!(run->where = lk_arena_strdup(arena, lk_csv_where(csv)))) return lk_oom(err);
 	long long seq, batch;
-	LK_TRY(lk_parse_int(lk_csv_field(csv, at[SEQ]), 1, 1 << 20, &seq, r->where, err));
-	LK_TRY(lk_parse_int(lk_csv_field(csv, at[BATCH]), 1, 1 << 20, &batch, r->where, err));
-	LK_TRY(lk_parse_real(lk_csv_field(csv, at[TIME]), 1e-6, 1e9, &r->seconds, r->where, err));
-	r->seq = (double)seq, r->batch = (double)batch, r->seconds *= 1e-3;
-	r->train = strcmp(r->phase, "train") == 0;
-	if (!r->train && strcmp(r->phase, "inf") != 0) {
-		lk_fail(err, LK_ERR_INPUT, r->where, "column phase: \"%.40s\" is neither inf nor train", r->phase);
+	LK_TRY(lk_parse_int(lk_csv_field(csv, at[SEQ]), 1, 1 << 20, &seq, run->where, err));
+	LK_TRY(lk_parse_int(lk_csv_field(csv, at[BATCH]), 1, 1 << 20, &batch, run->where, err));
+	LK_TRY(lk_parse_real(lk_csv_field(csv, at[TIME]), 1e-6, 1e9, &run->seconds, run->where, err));
+	run->seq = (double)seq, run->batch = (double)batch, run->seconds *= 1e-3;
+	run->train = strcmp(run->phase, "train") == 0;
+	if (!run->train && strcmp(run->phase, "inf") != 0) {
+		lk_fail(err, LK_ERR_INPUT, run->where, "column phase: \"%.40s\" is neither inf nor train", run->phase);
 		return LK_ERR_INPUT;
 	}
-	r->device = lk_device_find(r->gpu);
-	r->known = find_model(r->name, &r->model);
-	return read_mode(r, err);
+	run->device = lk_device_find(run->gpu);
+	run->known = find_model(run->name, &run->model);
+	return read_mode(run, err);
 }
 
 struct reading {
@@ -75,8 +75,8 @@ struct reading {
 };
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct reading *r = context;
-	return lk_push(r->out) ? read_row(r->arena, csv, at, lk_last(r->out), err) : lk_oom(err);
+	struct reading *reading = context;
+	return lk_push(reading->out) ? read_row(reading->arena, csv, at, lk_last(reading->out), err) : lk_oom(err);
 }
 
 lk_status lk_models_read(lk_arena *arena, lk_stream *in, lk_model_runs *out, lk_error *err) {

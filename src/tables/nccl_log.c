@@ -115,46 +115,46 @@ static int join(lk_nccl_point *points, size_t count) {
 }
 
 /* Ends the run that is being read, if it has rows. */
-static lk_status end_run(struct reader *r, lk_error *err) {
-	if (r->points.count) {
-		if (!lk_push(r->runs)) return lk_oom(err);
-		lk_nccl_run *run = lk_last(r->runs);
-		*run = r->run;
-		run->nodes = (int)r->hosts.count;
-		run->count = join(r->points.at, r->points.count);
-		run->points = LK_ARRAY(r->arena, lk_nccl_point, (size_t)run->count);
+static lk_status end_run(struct reader *reader, lk_error *err) {
+	if (reader->points.count) {
+		if (!lk_push(reader->runs)) return lk_oom(err);
+		lk_nccl_run *run = lk_last(reader->runs);
+		*run = reader->run;
+		run->nodes = (int)reader->hosts.count;
+		run->count = join(reader->points.at, reader->points.count);
+		run->points = LK_ARRAY(reader->arena, lk_nccl_point, (size_t)run->count);
 		if (!run->points) return lk_oom(err);
-		memcpy(run->points, r->points.at, (size_t)run->count * sizeof *run->points);
+		memcpy(run->points, reader->points.at, (size_t)run->count * sizeof *run->points);
 		bool known = run->kind_known; /* later runs of the file are of the same test unless they say otherwise */
 		lk_coll_kind kind = run->kind;
-		r->run = (lk_nccl_run){.device = "", .where = "", .kind = kind, .kind_known = known};
+		reader->run = (lk_nccl_run){.device = "", .where = "", .kind = kind, .kind_known = known};
 	}
-	r->points.count = r->hosts.count = 0;
-	r->run.gpus = 0;
+	reader->points.count = reader->hosts.count = 0;
+	reader->run.gpus = 0;
 	return LK_OK;
 }
 
-static lk_status add_point(struct reader *r, lk_nccl_point point, lk_error *err) {
-	if (r->points.count == 0) {
-		r->run.where = lk_arena_printf(r->arena, "%s:%d", r->name, r->line);
-		if (!r->run.where) return lk_oom(err);
+static lk_status add_point(struct reader *reader, lk_nccl_point point, lk_error *err) {
+	if (reader->points.count == 0) {
+		reader->run.where = lk_arena_printf(reader->arena, "%s:%d", reader->name, reader->line);
+		if (!reader->run.where) return lk_oom(err);
 	}
-	if (!lk_push(&r->points)) return lk_oom(err);
+	if (!lk_push(&reader->points)) return lk_oom(err);
 	point.runs = 1;
-	*lk_last(&r->points) = point;
+	*lk_last(&reader->points) = point;
 	return LK_OK;
 }
 
-static lk_status add_rank(struct reader *r, const char *host, const char *device, lk_error *err) {
-	if (r->run.gpus < RANKS) r->run.gpus++;
-	if (!*r->run.device) r->run.device = lk_arena_strdup(r->arena, device);
-	if (!r->run.device) return lk_oom(err);
-	for (size_t i = r->hosts.count; i-- > 0;)
-		if (strcmp(r->hosts.at[i], host) == 0) return LK_OK;
-	if (r->hosts.count >= HOSTS) return LK_OK;
-	const char *copy = lk_arena_strdup(r->arena, host);
-	if (!copy || !lk_push(&r->hosts)) return lk_oom(err);
-	*lk_last(&r->hosts) = copy;
+static lk_status add_rank(struct reader *reader, const char *host, const char *device, lk_error *err) {
+	if (reader->run.gpus < RANKS) reader->run.gpus++;
+	if (!*reader->run.device) reader->run.device = lk_arena_strdup(reader->arena, device);
+	if (!reader->run.device) return lk_oom(err);
+	for (size_t i = reader->hosts.count; i-- > 0;)
+		if (strcmp(reader->hosts.at[i], host) == 0) return LK_OK;
+	if (reader->hosts.count >= HOSTS) return LK_OK;
+	const char *copy = lk_arena_strdup(reader->arena, host);
+	if (!copy || !lk_push(&reader->hosts)) return lk_oom(err);
+	*lk_last(&reader->hosts) = copy;
 	return LK_OK;
 }
 
@@ -189,7 +189,7 @@ static char *behind_rank(char *line) {
 }
 
 /* "#  Rank  0 Group  0 Pid 12 on  host device  0 [0x07] NVIDIA A100" */
-static lk_status read_rank(struct reader *r, char *line, lk_error *err) {
+static lk_status read_rank(struct reader *reader, char *line, lk_error *err) {
 	char host[256] = "", *on = strstr(line, " on "), *device = strchr(line, ']');
 	if (!on || !device) return LK_OK;
 	on += 4;
@@ -198,29 +198,29 @@ static lk_status read_rank(struct reader *r, char *line, lk_error *err) {
 	snprintf(host, sizeof host, "%.*s", (int)(length < 255 ? length : 255), on);
 	device += 1 + strspn(device + 1, " ");
 	device[strcspn(device, "\r")] = '\0';
-	if (r->points.count) LK_TRY(end_run(r, err));
-	return add_rank(r, host, device, err);
+	if (reader->points.count) LK_TRY(end_run(reader, err));
+	return add_rank(reader, host, device, err);
 }
 
-static void read_header(struct reader *r, char *line) {
+static void read_header(struct reader *reader, char *line) {
 	char *words[WORDS];
 	int count = split(line, words), first = count > 0 && strcmp(words[0], "#") == 0;
-	r->times[0] = r->times[1] = -1;
-	r->columns = count - first;
+	reader->times[0] = reader->times[1] = -1;
+	reader->columns = count - first;
 	for (int i = first, found = 0; i < count && found < 2; i++)
-		if (strcmp(words[i], "time") == 0 || strcmp(words[i], "cputime") == 0) r->times[found++] = i - first;
+		if (strcmp(words[i], "time") == 0 || strcmp(words[i], "cputime") == 0) reader->times[found++] = i - first;
 }
 
-static lk_status read_comment(struct reader *r, char *line, lk_error *err) {
-	if (strstr(line, "nThread") && strstr(line, "nGpus")) LK_TRY(end_run(r, err));
-	if (strstr(line, " Rank ") && strstr(line, "device")) return read_rank(r, line, err);
-	if (strstr(line, "size") && strstr(line, "count") && strstr(line, "time")) read_header(r, line);
+static lk_status read_comment(struct reader *reader, char *line, lk_error *err) {
+	if (strstr(line, "nThread") && strstr(line, "nGpus")) LK_TRY(end_run(reader, err));
+	if (strstr(line, " Rank ") && strstr(line, "device")) return read_rank(reader, line, err);
+	if (strstr(line, "size") && strstr(line, "count") && strstr(line, "time")) read_header(reader, line);
 	return LK_OK;
 }
 
-static lk_status read_row(struct reader *r, char *line, lk_error *err) {
+static lk_status read_row(struct reader *reader, char *line, lk_error *err) {
 	char *words[WORDS];
-	int count = split(line, words), time = r->times[0], second = r->times[1];
+	int count = split(line, words), time = reader->times[0], second = reader->times[1];
 	lk_nccl_point point = {.us = NAN, .in_place_us = NAN, .busbw = NAN};
 	double elements;
 	if (count < 6 || !number_of(words[0], &point.bytes) || !number_of(words[1], &elements)) return LK_OK;
@@ -238,26 +238,26 @@ static lk_status read_row(struct reader *r, char *line, lk_error *err) {
 	double algbw, busbw;
 	if (time + 2 < count && number_of(words[time + 1], &algbw) && number_of(words[time + 2], &busbw)) {
 		point.busbw = busbw;
-		if (algbw > 1) guess_kind(&r->run, busbw / algbw);
+		if (algbw > 1) guess_kind(&reader->run, busbw / algbw);
 	}
-	return add_point(r, point, err);
+	return add_point(reader, point, err);
 }
 
-static lk_status read_text(struct reader *r, char *text, lk_error *err) {
+static lk_status read_text(struct reader *reader, char *text, lk_error *err) {
 	for (char *line = text, *next; line; line = next) {
 		next = strchr(line, '\n');
 		if (next) *next++ = '\0';
-		r->line++;
+		reader->line++;
 		line = behind_rank(line);
 		lk_coll_kind kind;
 		if (find_kind(line, &kind)) {
-			if (r->points.count) LK_TRY(end_run(r, err));
-			r->run.kind = kind, r->run.kind_known = true;
+			if (reader->points.count) LK_TRY(end_run(reader, err));
+			reader->run.kind = kind, reader->run.kind_known = true;
 		}
 		char *begin = line + strspn(line, " \t");
-		LK_TRY(*begin == '#' ? read_comment(r, begin, err) : read_row(r, begin, err));
+		LK_TRY(*begin == '#' ? read_comment(reader, begin, err) : read_row(reader, begin, err));
 	}
-	return end_run(r, err);
+	return end_run(reader, err);
 }
 
 /* ---- JSON ---- */
@@ -272,17 +272,17 @@ static double time_at(const lk_value *group) {
 	return isnan(us) ? number_at(group, "cpu_time") : us;
 }
 
-static lk_status read_devices(struct reader *r, const lk_value *devices, lk_error *err) {
+static lk_status read_devices(struct reader *reader, const lk_value *devices, lk_error *err) {
 	for (size_t i = 0; devices && devices->kind == LK_JSON_ARRAY && i < devices->count; i++) {
 		const lk_value *host = lk_json_get(&devices->items[i], "hostname");
 		const lk_value *device = lk_json_get(&devices->items[i], "device_info");
 		bool named = host && host->kind == LK_JSON_STRING, known = device && device->kind == LK_JSON_STRING;
-		LK_TRY(add_rank(r, named ? host->text : "", known ? device->text : "", err));
+		LK_TRY(add_rank(reader, named ? host->text : "", known ? device->text : "", err));
 	}
 	return LK_OK;
 }
 
-static lk_status read_results(struct reader *r, const lk_value *results, lk_error *err) {
+static lk_status read_results(struct reader *reader, const lk_value *results, lk_error *err) {
 	for (size_t i = 0; results && results->kind == LK_JSON_ARRAY && i < results->count; i++) {
 		const lk_value *row = &results->items[i], *out = lk_json_get(row, "out_of_place");
 		const lk_value *in = lk_json_get(row, "in_place");
@@ -293,27 +293,27 @@ static lk_status read_results(struct reader *r, const lk_value *results, lk_erro
 			.busbw = number_at(isnan(time_at(out)) ? in : out, "bus_bw"),
 		};
 		if (!(point.bytes > 0) || !(lk_nccl_point_us(&point) > 0)) continue;
-		guess_kind(&r->run, point.busbw / number_at(isnan(time_at(out)) ? in : out, "alg_bw"));
-		r->line = row->line;
-		LK_TRY(add_point(r, point, err));
+		guess_kind(&reader->run, point.busbw / number_at(isnan(time_at(out)) ? in : out, "alg_bw"));
+		reader->line = row->line;
+		LK_TRY(add_point(reader, point, err));
 	}
 	return LK_OK;
 }
 
-static lk_status read_json(struct reader *r, const char *text, size_t size, lk_error *err) {
+static lk_status read_json(struct reader *reader, const char *text, size_t size, lk_error *err) {
 	lk_stream *in;
 	lk_value *top;
-	LK_TRY(lk_stream_memory(text, size, r->name, &in, err));
-	lk_status status = lk_json_document(r->arena, in, &top, err);
+	LK_TRY(lk_stream_memory(text, size, reader->name, &in, err));
+	lk_status status = lk_json_document(reader->arena, in, &top, err);
 	lk_stream_close(in);
 	LK_TRY(status);
 	const lk_value *args = lk_json_get(top, "args");
 	for (size_t i = 0; args && args->kind == LK_JSON_ARRAY && i < args->count; i++)
-		if (args->items[i].kind == LK_JSON_STRING && find_kind(args->items[i].text, &r->run.kind))
-			r->run.kind_known = true;
-	LK_TRY(read_devices(r, lk_json_get(top, "devices"), err));
-	LK_TRY(read_results(r, lk_json_get(top, "results"), err));
-	return end_run(r, err);
+		if (args->items[i].kind == LK_JSON_STRING && find_kind(args->items[i].text, &reader->run.kind))
+			reader->run.kind_known = true;
+	LK_TRY(read_devices(reader, lk_json_get(top, "devices"), err));
+	LK_TRY(read_results(reader, lk_json_get(top, "results"), err));
+	return end_run(reader, err);
 }
 
 /* ---- both ---- */

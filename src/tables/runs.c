@@ -66,57 +66,57 @@ struct reader {
 	int number[NUMBERS], choice[CHOICES]; /* columns, -1 where the table lacks them */
 };
 
-static const char *field(const struct reader *r, const char *name) {
-	return lk_csv_field(r->csv, lk_csv_column(r->csv, name));
+static const char *field(const struct reader *reader, const char *name) {
+	return lk_csv_field(reader->csv, lk_csv_column(reader->csv, name));
 }
 
 /* "runs.csv:12: tp" */
-static const char *place(const struct reader *r, const char *column, char out[256]) {
-	snprintf(out, 256, "%.200s: %s", lk_csv_where(r->csv), column);
+static const char *place(const struct reader *reader, const char *column, char out[256]) {
+	snprintf(out, 256, "%.200s: %s", lk_csv_where(reader->csv), column);
 	return out;
 }
 
-static lk_status read_number(const struct reader *r, int i, lk_run_row *row, lk_error *err) {
+static lk_status read_number(const struct reader *reader, int i, lk_run_row *row, lk_error *err) {
 	int *at = (int *)(void *)((char *)row + numbers[i].offset);
-	const char *text = lk_csv_field(r->csv, r->number[i]);
+	const char *text = lk_csv_field(reader->csv, reader->number[i]);
 	char where[256];
 	long long value = LK_EMPTY;
-	if (*text) LK_TRY(lk_parse_int(text, numbers[i].low, numbers[i].high, &value, place(r, numbers[i].name, where), err));
+	if (*text) LK_TRY(lk_parse_int(text, numbers[i].low, numbers[i].high, &value, place(reader, numbers[i].name, where), err));
 	*at = (int)value;
 	return LK_OK;
 }
 
-static lk_status unknown_word(const struct reader *r, const char *column, const char *text, const struct word *words, lk_error *err) {
+static lk_status unknown_word(const struct reader *reader, const char *column, const char *text, const struct word *words, lk_error *err) {
 	char where[256], list[200] = "";
-	lk_fail(err, LK_ERR_INPUT, place(r, column, where), "\"%.60s\" is not known", text);
-	for (const struct word *w = words; w->text; w++) {
+	lk_fail(err, LK_ERR_INPUT, place(reader, column, where), "\"%.60s\" is not known", text);
+	for (const struct word *word = words; word->text; word++) {
 		size_t used = strlen(list);
-		snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", w->text);
+		snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", word->text);
 	}
 	return lk_hint(err, "give one of %s, or leave it empty", list);
 }
 
-static lk_status read_choice(const struct reader *r, int i, lk_run_row *row, lk_error *err) {
+static lk_status read_choice(const struct reader *reader, int i, lk_run_row *row, lk_error *err) {
 	int *at = (int *)(void *)((char *)row + choices[i].offset);
-	const char *text = lk_csv_field(r->csv, r->choice[i]);
+	const char *text = lk_csv_field(reader->csv, reader->choice[i]);
 	*at = LK_EMPTY;
 	if (!*text) return LK_OK;
-	for (const struct word *w = choices[i].words; w->text; w++) {
-		if (strcmp(text, w->text) != 0) continue;
-		*at = w->value;
+	for (const struct word *word = choices[i].words; word->text; word++) {
+		if (strcmp(text, word->text) != 0) continue;
+		*at = word->value;
 		return LK_OK;
 	}
-	return unknown_word(r, choices[i].name, text, choices[i].words, err);
+	return unknown_word(reader, choices[i].name, text, choices[i].words, err);
 }
 
-static lk_status read_precision(const struct reader *r, lk_run_row *row, lk_error *err) {
-	const char *text = field(r, "precision");
+static lk_status read_precision(const struct reader *reader, lk_run_row *row, lk_error *err) {
+	const char *text = field(reader, "precision");
 	char where[256];
 	lk_dtype dtype;
 	row->precision = LK_EMPTY;
 	if (!*text) return LK_OK;
 	if (!lk_dtype_parse(text, &dtype)) {
-		lk_fail(err, LK_ERR_INPUT, place(r, "precision", where), "unknown number format \"%.60s\"", text);
+		lk_fail(err, LK_ERR_INPUT, place(reader, "precision", where), "unknown number format \"%.60s\"", text);
 		return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
 	}
 	row->precision = (int)dtype;
@@ -124,13 +124,13 @@ static lk_status read_precision(const struct reader *r, lk_run_row *row, lk_erro
 }
 
 /* Switches, separated by ';'. What is not known does not change the prediction, and the row says so. */
-static lk_status read_options(const struct reader *r, lk_run_row *row, lk_run *run, lk_error *err) {
-	for (const char *at = field(r, "options"); *at;) {
+static lk_status read_options(const struct reader *reader, lk_run_row *row, lk_run *run, lk_error *err) {
+	for (const char *at = field(reader, "options"); *at;) {
 		size_t length = strcspn(at, ";");
 		if (length == 7 && strncmp(at, "compile", 7) == 0) row->compile = true;
 		else if (length == 8 && strncmp(at, "async_tp", 8) == 0) row->async_tp = true;
 		else if (length > 0) {
-			run->note = lk_arena_printf(r->arena, "%s%soption %.*s is not modelled", run->note, *run->note ? "; " : "",
+			run->note = lk_arena_printf(reader->arena, "%s%soption %.*s is not modelled", run->note, *run->note ? "; " : "",
 			                            length < 60 ? (int)length : 60, at);
 			if (!run->note) return lk_oom(err);
 		}
@@ -140,18 +140,18 @@ static lk_status read_options(const struct reader *r, lk_run_row *row, lk_run *r
 	return LK_OK;
 }
 
-static lk_status read_reals(const struct reader *r, lk_run_row *row, lk_run *run, lk_error *err) {
-	const char *network = field(r, "net_gbps_per_gpu"), *step = field(r, "step_s");
+static lk_status read_reals(const struct reader *reader, lk_run_row *row, lk_run *run, lk_error *err) {
+	const char *network = field(reader, "net_gbps_per_gpu"), *step = field(reader, "step_s");
 	char where[256];
 	row->net_gbps_per_gpu = LK_EMPTY;
 	run->measured_s = NAN;
 	if (*network)
-		LK_TRY(lk_parse_real(network, 1e-3, 1e6, &row->net_gbps_per_gpu, place(r, "net_gbps_per_gpu", where), err));
-	if (*step) LK_TRY(lk_parse_real(step, 1e-9, 1e9, &run->measured_s, place(r, "step_s", where), err));
+		LK_TRY(lk_parse_real(network, 1e-3, 1e6, &row->net_gbps_per_gpu, place(reader, "net_gbps_per_gpu", where), err));
+	if (*step) LK_TRY(lk_parse_real(step, 1e-9, 1e9, &run->measured_s, place(reader, "step_s", where), err));
 	return LK_OK;
 }
 
-static lk_status read_texts(const struct reader *r, lk_run *run, lk_error *err) {
+static lk_status read_texts(const struct reader *reader, lk_run *run, lk_error *err) {
 	const struct {
 		const char **to;
 		const char *column;
@@ -159,10 +159,10 @@ static lk_status read_texts(const struct reader *r, lk_run *run, lk_error *err) 
 		{&run->id, "id"}, {&run->model, "model"}, {&run->gpu, "gpu"}, {&run->stack, "stack"}, {&run->release, "release"},
 		{&run->suspect, "suspect"},
 	};
-	run->where = lk_arena_strdup(r->arena, lk_csv_where(r->csv));
+	run->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!run->where) return lk_oom(err);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-		*texts[i].to = lk_arena_strdup(r->arena, field(r, texts[i].column));
+		*texts[i].to = lk_arena_strdup(reader->arena, field(reader, texts[i].column));
 		if (!*texts[i].to) return lk_oom(err);
 	}
 	if (!*run->id) run->id = run->where;
@@ -171,26 +171,26 @@ static lk_status read_texts(const struct reader *r, lk_run *run, lk_error *err) 
 }
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	const struct reader *r = context;
+	const struct reader *reader = context;
 	(void)csv, (void)at;
-	if (!lk_push(r->out)) return lk_oom(err);
-	lk_run *run = lk_last(r->out);
+	if (!lk_push(reader->out)) return lk_oom(err);
+	lk_run *run = lk_last(reader->out);
 	lk_run_row row = {0};
-	LK_TRY(read_texts(r, run, err));
-	for (int i = 0; i < NUMBERS; i++) LK_TRY(read_number(r, i, &row, err));
-	for (int i = 0; i < CHOICES; i++) LK_TRY(read_choice(r, i, &row, err));
-	LK_TRY(read_precision(r, &row, err));
-	LK_TRY(read_reals(r, &row, run, err));
-	LK_TRY(read_options(r, &row, run, err));
-	return lk_run_build(r->arena, &row, run, err);
+	LK_TRY(read_texts(reader, run, err));
+	for (int i = 0; i < NUMBERS; i++) LK_TRY(read_number(reader, i, &row, err));
+	for (int i = 0; i < CHOICES; i++) LK_TRY(read_choice(reader, i, &row, err));
+	LK_TRY(read_precision(reader, &row, err));
+	LK_TRY(read_reals(reader, &row, run, err));
+	LK_TRY(read_options(reader, &row, run, err));
+	return lk_run_build(reader->arena, &row, run, err);
 }
 
 static lk_status find_columns(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct reader *r = context;
+	struct reader *reader = context;
 	(void)at, (void)err;
-	r->csv = csv;
-	for (int i = 0; i < NUMBERS; i++) r->number[i] = lk_csv_column(csv, numbers[i].name);
-	for (int i = 0; i < CHOICES; i++) r->choice[i] = lk_csv_column(csv, choices[i].name);
+	reader->csv = csv;
+	for (int i = 0; i < NUMBERS; i++) reader->number[i] = lk_csv_column(csv, numbers[i].name);
+	for (int i = 0; i < CHOICES; i++) reader->choice[i] = lk_csv_column(csv, choices[i].name);
 	return LK_OK;
 }
 
@@ -205,25 +205,25 @@ lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *e
 const char *lk_run_layout(lk_arena *arena, const lk_run *run) {
 	static const char *const shardings_text[] = {"ddp", "zero1", "zero2", "zero3"};
 	static const char *const recomputes_text[] = {"", " selective", " full"};
-	const lk_job *j = &run->job;
+	const lk_job *job = &run->job;
 	char text[160];
 	int used = 0;
 	const struct {
 		const char *name;
 		int value;
-	} degrees[] = {{"tp", j->tp}, {"pp", j->pp}, {"vp", j->vp}, {"cp", j->cp}, {"ep", j->ep}};
+	} degrees[] = {{"tp", job->tp}, {"pp", job->pp}, {"vp", job->vp}, {"cp", job->cp}, {"ep", job->ep}};
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
 		if (degrees[i].value > 1)
 			used += snprintf(text + used, sizeof text - (size_t)used, "%s%d ", degrees[i].name, degrees[i].value);
-	snprintf(text + used, sizeof text - (size_t)used, "dp%d mbs%d %s%s%s", j->dp, j->mbs, shardings_text[j->sharding],
-	         j->sequence_parallel == LK_ON ? " sp" : "", recomputes_text[j->recompute]);
+	snprintf(text + used, sizeof text - (size_t)used, "dp%d mbs%d %s%s%s", job->dp, job->mbs, shardings_text[job->sharding],
+	         job->sequence_parallel == LK_ON ? " sp" : "", recomputes_text[job->recompute]);
 	return lk_arena_strdup(arena, text);
 }
 
 const char *lk_run_series(lk_arena *arena, const lk_run *run) {
-	const lk_job *j = &run->job;
+	const lk_job *job = &run->job;
 	double nic = run->cluster.groups > 0 ? run->cluster.node[0].nic_rate : 0;
 	return lk_arena_printf(arena, "%s|%s|%g|%s|%s|%d|%d|%s|%d %d %d %d %d|%d|%d %d %d %d|%d", run->model, run->gpu, nic,
-	                       run->stack, run->release, j->task, j->seq, lk_dtype_name(j->dtype), j->tp, j->pp, j->vp, j->cp,
-	                       j->ep, j->mbs, j->sharding, j->recompute, j->attn_kernel, j->sequence_parallel, j->compile);
+	                       run->stack, run->release, job->task, job->seq, lk_dtype_name(job->dtype), job->tp, job->pp, job->vp, job->cp,
+	                       job->ep, job->mbs, job->sharding, job->recompute, job->attn_kernel, job->sequence_parallel, job->compile);
 }

@@ -20,14 +20,14 @@ static void take(int *to, int stated) {
 }
 
 /* Whether the row describes this network: no stated size differs. */
-static bool agrees(const lk_model *m, const lk_run_row *row) {
+static bool agrees(const lk_model *model, const lk_run_row *row) {
 	const int pairs[][2] = {
-		{row->layers, m->layers}, {row->hidden, m->hidden}, {row->heads, m->heads}, {row->ffn, m->ffn},
-		{row->experts == 0 ? LK_EMPTY : row->experts, m->experts}, {row->gated, m->gated},
+		{row->layers, model->layers}, {row->hidden, model->hidden}, {row->heads, model->heads}, {row->ffn, model->ffn},
+		{row->experts == 0 ? LK_EMPTY : row->experts, model->experts}, {row->gated, model->gated},
 	};
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
 		if (pairs[i][0] != LK_EMPTY && pairs[i][0] != pairs[i][1]) return false;
-	return m->network == LK_NET_DECODER;
+	return model->network == LK_NET_DECODER;
 }
 
 static lk_model plain_network(const lk_run_row *row) {
@@ -38,42 +38,42 @@ static lk_model plain_network(const lk_run_row *row) {
 	};
 }
 
-static void take_attention(const lk_run_row *row, lk_model *m) {
-	take(&m->heads, row->heads);
-	if (row->heads != LK_EMPTY && row->kv_heads == LK_EMPTY && m->kv_heads == 0) m->kv_heads = row->heads;
-	take(&m->kv_heads, row->kv_heads);
-	take(&m->head_dim, row->head_dim);
-	if (m->head_dim == 0 && m->heads > 0) m->head_dim = m->hidden / m->heads;
+static void take_attention(const lk_run_row *row, lk_model *model) {
+	take(&model->heads, row->heads);
+	if (row->heads != LK_EMPTY && row->kv_heads == LK_EMPTY && model->kv_heads == 0) model->kv_heads = row->heads;
+	take(&model->kv_heads, row->kv_heads);
+	take(&model->head_dim, row->head_dim);
+	if (model->head_dim == 0 && model->heads > 0) model->head_dim = model->hidden / model->heads;
 	if (row->attention == LK_EMPTY) return;
-	m->attention = (lk_attention)row->attention;
-	if (m->attention != LK_ATTN_MLA || m->kv_lora > 0) return;
-	m->q_lora = MLA_Q, m->kv_lora = MLA_KV, m->qk_nope = MLA_NOPE, m->qk_rope = MLA_ROPE, m->v_dim = MLA_V;
+	model->attention = (lk_attention)row->attention;
+	if (model->attention != LK_ATTN_MLA || model->kv_lora > 0) return;
+	model->q_lora = MLA_Q, model->kv_lora = MLA_KV, model->qk_nope = MLA_NOPE, model->qk_rope = MLA_ROPE, model->v_dim = MLA_V;
 }
 
-static void take_experts(const lk_run_row *row, lk_model *m) {
-	take(&m->experts, row->experts);
-	take(&m->topk, row->topk);
-	take(&m->expert_ffn, row->expert_ffn);
-	take(&m->dense_layers, row->dense_layers);
-	if (row->shared_experts != LK_EMPTY && m->expert_ffn <= (1 << 24) / 1024)
-		m->shared_ffn = row->shared_experts * m->expert_ffn;
+static void take_experts(const lk_run_row *row, lk_model *model) {
+	take(&model->experts, row->experts);
+	take(&model->topk, row->topk);
+	take(&model->expert_ffn, row->expert_ffn);
+	take(&model->dense_layers, row->dense_layers);
+	if (row->shared_experts != LK_EMPTY && model->expert_ffn <= (1 << 24) / 1024)
+		model->shared_ffn = row->shared_experts * model->expert_ffn;
 }
 
 /* False where the row and the catalogue together do not say what trains. */
-static bool take_network(const lk_run_row *row, const char *name, lk_model *m) {
+static bool take_network(const lk_run_row *row, const char *name, lk_model *model) {
 	lk_error unused;
-	if (!*name || lk_model_preset(name, m, &unused) != LK_OK || !agrees(m, row)) *m = plain_network(row);
-	if (!*m->name) lk_copy(m->name, sizeof m->name, name);
-	take(&m->layers, row->layers);
-	take(&m->hidden, row->hidden);
-	take(&m->ffn, row->ffn);
-	take(&m->vocab, row->vocab);
-	take_attention(row, m);
-	take_experts(row, m);
-	take(&m->mtp_layers, row->mtp);
+	if (!*name || lk_model_preset(name, model, &unused) != LK_OK || !agrees(model, row)) *model = plain_network(row);
+	if (!*model->name) lk_copy(model->name, sizeof model->name, name);
+	take(&model->layers, row->layers);
+	take(&model->hidden, row->hidden);
+	take(&model->ffn, row->ffn);
+	take(&model->vocab, row->vocab);
+	take_attention(row, model);
+	take_experts(row, model);
+	take(&model->mtp_layers, row->mtp);
 	/* Longer sequences than the network was published with were run with a longer table of positions. */
-	if (m->position_rows > 0 && row->seq > m->position_rows) m->position_rows = row->seq;
-	return m->layers > 0 && m->hidden > 0 && m->heads > 0 && (m->ffn > 0 || m->expert_ffn > 0) && m->vocab > 0;
+	if (model->position_rows > 0 && row->seq > model->position_rows) model->position_rows = row->seq;
+	return model->layers > 0 && model->hidden > 0 && model->heads > 0 && (model->ffn > 0 || model->expert_ffn > 0) && model->vocab > 0;
 }
 
 /* Layers of a pipeline that do not divide by its chunks, as the recipes of Megatron-Bridge and MLPerf lay them out: the
@@ -109,33 +109,33 @@ static void take_layout(const lk_run_row *row, lk_job *job) {
 }
 
 /* Defaults of the stack, then what the row states. */
-static void take_software(const lk_run_row *row, const lk_stack_defaults *d, const lk_run *run, lk_job *job) {
-	lk_copy(job->stack, sizeof job->stack, d->job_stack);
+static void take_software(const lk_run_row *row, const lk_stack_defaults *defaults, const lk_run *run, lk_job *job) {
+	lk_copy(job->stack, sizeof job->stack, defaults->job_stack);
 	lk_copy(job->profile, sizeof job->profile, run->stack);
 	lk_copy(job->release, sizeof job->release, *run->release ? run->release : "0");
-	job->sharding = row->sharding != LK_EMPTY ? (lk_sharding)row->sharding : d->sharding;
-	job->recompute = row->recompute != LK_EMPTY ? (lk_recompute)row->recompute : d->recompute;
-	job->attn_kernel = row->attn_kernel != LK_EMPTY ? (lk_attn_kernel)row->attn_kernel : d->attention;
-	job->dtype = row->precision != LK_EMPTY ? (lk_dtype)row->precision : d->dtype;
+	job->sharding = row->sharding != LK_EMPTY ? (lk_sharding)row->sharding : defaults->sharding;
+	job->recompute = row->recompute != LK_EMPTY ? (lk_recompute)row->recompute : defaults->recompute;
+	job->attn_kernel = row->attn_kernel != LK_EMPTY ? (lk_attn_kernel)row->attn_kernel : defaults->attention;
+	job->dtype = row->precision != LK_EMPTY ? (lk_dtype)row->precision : defaults->dtype;
 	job->sharding_said = job->recompute_said = job->dtype_said = true;
 	job->task = row->task != LK_EMPTY ? (lk_task)row->task : LK_TASK_PRETRAIN;
-	job->model.dropout = d->dropout;
-	job->overlap_grad_reduce = d->overlap_grad_reduce;
-	job->overlap_param_gather = job->sharding == LK_SHARD_NONE ? LK_AUTO : d->overlap_param_gather;
+	job->model.dropout = defaults->dropout;
+	job->overlap_grad_reduce = defaults->overlap_grad_reduce;
+	job->overlap_param_gather = job->sharding == LK_SHARD_NONE ? LK_AUTO : defaults->overlap_param_gather;
 	bool split = job->sequence_parallel == LK_ON;
-	job->tp_overlap = !split ? LK_OFF : row->async_tp ? LK_ON : d->tp_overlap;
-	job->cuda_graphs = d->cuda_graphs;
-	job->graph_experts = d->graph_experts;
-	job->expert_overlap = d->expert_overlap;
-	job->fused_cross_entropy = d->fused_loss;
-	job->fp32_grads = d->fp32_grads;
-	job->grad_reduce_fp32 = d->grad_reduce_fp32;
-	job->master_weights = d->master_weights;
-	job->cp_balanced = d->cp_balanced;
-	job->dispatcher = d->dispatcher;
-	job->compile = d->compile || row->compile;
-	if (job->model.experts > 0) job->etp = d->etp, job->moe_imbalance = d->moe_imbalance;
-	if (job->task == LK_TASK_LORA) job->lora_rank = d->lora_rank;
+	job->tp_overlap = !split ? LK_OFF : row->async_tp ? LK_ON : defaults->tp_overlap;
+	job->cuda_graphs = defaults->cuda_graphs;
+	job->graph_experts = defaults->graph_experts;
+	job->expert_overlap = defaults->expert_overlap;
+	job->fused_cross_entropy = defaults->fused_loss;
+	job->fp32_grads = defaults->fp32_grads;
+	job->grad_reduce_fp32 = defaults->grad_reduce_fp32;
+	job->master_weights = defaults->master_weights;
+	job->cp_balanced = defaults->cp_balanced;
+	job->dispatcher = defaults->dispatcher;
+	job->compile = defaults->compile || row->compile;
+	if (job->model.experts > 0) job->etp = defaults->etp, job->moe_imbalance = defaults->moe_imbalance;
+	if (job->task == LK_TASK_LORA) job->lora_rank = defaults->lora_rank;
 }
 
 /* Racks of 72 GPUs in one NVLink domain: jobs beyond one are laid out on 64 of the 72, whose counts divide. */

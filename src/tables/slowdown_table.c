@@ -40,15 +40,15 @@ struct reading {
 };
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *column, lk_error *err) {
-	const struct reading *r = context;
+	const struct reading *reading = context;
 	double v[NUMBERS];
 	LK_TRY(read_numbers(csv, column, v, err));
-	if (!lk_push(r->out)) return lk_oom(err);
-	lk_slowdown_row *row = lk_last(r->out);
+	if (!lk_push(reading->out)) return lk_oom(err);
+	lk_slowdown_row *row = lk_last(reading->out);
 	*row = (lk_slowdown_row){
-		.id = lk_arena_strdup(r->arena, lk_csv_field(csv, column[ID])),
-		.name = lk_arena_strdup(r->arena, lk_csv_field(csv, column[NAME])),
-		.where = lk_arena_strdup(r->arena, lk_csv_where(csv)),
+		.id = lk_arena_strdup(reading->arena, lk_csv_field(csv, column[ID])),
+		.name = lk_arena_strdup(reading->arena, lk_csv_field(csv, column[NAME])),
+		.where = lk_arena_strdup(reading->arena, lk_csv_where(csv)),
 		.measured_s = v[BESIDE] * 1e-9,
 		.kernel = {
 			.alone_s = v[ALONE] * 1e-9, .ratio = v[RATIO], .compute = v[COMPUTE] / 100, .memory = v[MEMORY] / 100,

@@ -83,20 +83,20 @@ static double batch_of(const char *text, const char *name, bool mixed) {
 /* ---- a row ---- */
 
 /* Tables that call a column of A100s FP32 say TF32 in the names of their batch sizes. */
-static void take_precision(const char *text, const char *batch, lk_throughput_run *r) {
+static void take_precision(const char *text, const char *batch, lk_throughput_run *run) {
 	bool narrow = strcmp(text, "TF32") == 0 || (strcmp(text, "FP32") == 0 && (strstr(batch, "TF32") || strstr(batch, "(TF)")));
-	r->dtype = strcmp(text, "mixed") == 0 ? LK_FP16 : narrow ? LK_TF32 : strcmp(text, "BF16") == 0 ? LK_BF16 : LK_FP32;
-	r->precision = lk_dtype_name(r->dtype);
+	run->dtype = strcmp(text, "mixed") == 0 ? LK_FP16 : narrow ? LK_TF32 : strcmp(text, "BF16") == 0 ? LK_BF16 : LK_FP32;
+	run->precision = lk_dtype_name(run->dtype);
 }
 
 /* A DGX-2 has V100s of its own kind. */
-static void take_device(const char *gpu, const char *section, lk_throughput_run *r) {
-	r->device = lk_device_find(strstr(section, "DGX-2") ? "v100-sxm3-32" : gpu);
-	if (!r->device) r->why_not = "the device is not in the catalogue";
+static void take_device(const char *gpu, const char *section, lk_throughput_run *run) {
+	run->device = lk_device_find(strstr(section, "DGX-2") ? "v100-sxm3-32" : gpu);
+	if (!run->device) run->why_not = "the device is not in the catalogue";
 }
 
-static void take_batch(const char *batch, const char *extra, lk_throughput_run *r) {
-	bool mixed = r->dtype == LK_FP16 || r->dtype == LK_BF16;
+static void take_batch(const char *batch, const char *extra, lk_throughput_run *run) {
+	bool mixed = run->dtype == LK_FP16 || run->dtype == LK_BF16;
 	double gpu = batch_of(batch, "Batch size / GPU", mixed), all = batch_of(batch, "Accumulated Batch size / GPU", mixed);
 	double steps = batch_of(extra, "Accumulation steps", mixed), more = batch_of(extra, "Gradient Accumulation", mixed);
 	if (isnan(steps)) steps = more;
@@ -104,55 +104,55 @@ static void take_batch(const char *batch, const char *extra, lk_throughput_run *
 	/* where the table gives what is accumulated as the batch of a GPU */
 	if (isnan(all) && steps > 1 && strncmp(extra, "Accumulation", 12) == 0) gpu /= steps;
 	bool whole = gpu >= 1 && steps >= 1 && gpu == floor(gpu) && steps == floor(steps);
-	if (!whole || gpu * steps * r->gpus > 1 << 28) {
-		r->why_not = "the batch is not stated";
+	if (!whole || gpu * steps * run->gpus > 1 << 28) {
+		run->why_not = "the batch is not stated";
 		return;
 	}
-	r->mbs = (int)gpu, r->steps = (int)steps;
+	run->mbs = (int)gpu, run->steps = (int)steps;
 }
 
 /* BERT as NVIDIA/DeepLearningExamples runs it (scripts/run_pretraining_lamb_phase2.sh, run_squad.sh): compiled by XLA, whose
  * attention is several kernels; every step is a blocking call of the session; gradients are reduced when all are there, for they
  * are accumulated (--allreduce_post_accumulation) or clipped by their common norm first. Of 512 positions at most 80 are predicted, of 128 at most
  * 20, gathered before the head; SQuAD has two columns for each position instead. */
-static void take_bert(const char *extra, const char *section, lk_throughput_run *r) {
+static void take_bert(const char *extra, const char *section, lk_throughput_run *run) {
 	char label[80];
 	double seq[2];
-	if (strcmp(r->model, "bert-large") != 0) return;
-	r->compiled = r->unfused = r->reduces_late = true;
-	r->logit_share = 80.0 / 512;
-	if (numbers_of(field(extra, "Sequence length", label, sizeof label), seq)) r->seq = (int)seq[0];
-	else if (strstr(section, "SQuAD") || strstr(section, "Fine-tuning")) r->seq = SQUAD_SEQ, r->logit_share = 2.0 / VOCABULARY, r->optimizer = "adam";
-	else r->why_not = "the sequence length is not stated";
+	if (strcmp(run->model, "bert-large") != 0) return;
+	run->compiled = run->unfused = run->reduces_late = true;
+	run->logit_share = 80.0 / 512;
+	if (numbers_of(field(extra, "Sequence length", label, sizeof label), seq)) run->seq = (int)seq[0];
+	else if (strstr(section, "SQuAD") || strstr(section, "Fine-tuning")) run->seq = SQUAD_SEQ, run->logit_share = 2.0 / VOCABULARY, run->optimizer = "adam";
+	else run->why_not = "the sequence length is not stated";
 }
 
 /* In mixed precision TensorFlow joins a batch norm with its activation (grappler's remapper, NHWC and persistent norms:
  * TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT in NVIDIA/DeepLearningExamples@169b0818, ConvNets/runtime/runner.py). */
-static void take_images(lk_throughput_run *r) {
-	if (strcmp(r->model, "bert-large") != 0) r->compiled = r->dtype == LK_FP16;
+static void take_images(lk_throughput_run *run) {
+	if (strcmp(run->model, "bert-large") != 0) run->compiled = run->dtype == LK_FP16;
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_throughput_run *r, lk_error *err) {
+static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_throughput_run *run, lk_error *err) {
 	const char *path = lk_csv_field(csv, at[MODEL]), *preset = preset_of(path);
 	const char *extra = lk_csv_field(csv, at[EXTRA]), *section = lk_csv_field(csv, at[SECTION]);
 	double throughput;
 	long long gpus;
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[GPUS]), 1, 1 << 20, &gpus, lk_csv_where(csv), err));
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[THROUGHPUT]), 1e-9, 1e15, &throughput, lk_csv_where(csv), err));
-	r->stack = lk_arena_strdup(arena, lk_csv_field(csv, at[FRAMEWORK]));
-	r->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
-	r->where = lk_arena_strdup(arena, lk_csv_where(csv));
-	r->id = lk_arena_printf(arena, "%.40s %.40s %lld GPUs", path, lk_csv_field(csv, at[PRECISION]), gpus);
-	if (!r->stack || !r->gpu || !r->where || !r->id) return lk_oom(err);
-	r->gpus = (int)gpus;
-	r->model = preset ? preset : "";
-	take_precision(lk_csv_field(csv, at[PRECISION]), lk_csv_field(csv, at[BATCH]), r);
-	take_batch(lk_csv_field(csv, at[BATCH]), extra, r);
-	take_bert(extra, section, r);
-	take_images(r);
-	take_device(r->gpu, section, r);
-	if (!preset) r->why_not = "the network's shapes are not known here";
-	r->seconds = (double)r->gpus * r->mbs * r->steps / throughput;
+	run->stack = lk_arena_strdup(arena, lk_csv_field(csv, at[FRAMEWORK]));
+	run->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
+	run->where = lk_arena_strdup(arena, lk_csv_where(csv));
+	run->id = lk_arena_printf(arena, "%.40s %.40s %lld GPUs", path, lk_csv_field(csv, at[PRECISION]), gpus);
+	if (!run->stack || !run->gpu || !run->where || !run->id) return lk_oom(err);
+	run->gpus = (int)gpus;
+	run->model = preset ? preset : "";
+	take_precision(lk_csv_field(csv, at[PRECISION]), lk_csv_field(csv, at[BATCH]), run);
+	take_batch(lk_csv_field(csv, at[BATCH]), extra, run);
+	take_bert(extra, section, run);
+	take_images(run);
+	take_device(run->gpu, section, run);
+	if (!preset) run->why_not = "the network's shapes are not known here";
+	run->seconds = (double)run->gpus * run->mbs * run->steps / throughput;
 	return LK_OK;
 }
 
@@ -162,8 +162,8 @@ struct reading {
 };
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct reading *r = context;
-	return lk_push(r->out) ? read_row(csv, at, r->arena, lk_last(r->out), err) : lk_oom(err);
+	struct reading *reading = context;
+	return lk_push(reading->out) ? read_row(csv, at, reading->arena, lk_last(reading->out), err) : lk_oom(err);
 }
 
 lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out, lk_error *err) {

@@ -73,9 +73,9 @@ lk_status lk_runs_folds(const lk_runs *runs, int *fold, int *count, lk_error *er
 /* ---- a run in numbers ---- */
 
 static double ideal_of(const lk_run *run) {
-	const lk_job *j = &run->job;
-	double flops = lk_model_flops(&j->model, j->seq) * j->gbs * (j->task == LK_TASK_LORA ? 2.0 / 3 : 1);
-	return flops / j->gpus / lk_peak_flops(run->cluster.node[0].device, j->dtype);
+	const lk_job *job = &run->job;
+	double flops = lk_model_flops(&job->model, job->seq) * job->gbs * (job->task == LK_TASK_LORA ? 2.0 / 3 : 1);
+	return flops / job->gpus / lk_peak_flops(run->cluster.node[0].device, job->dtype);
 }
 
 /* Seconds of `calls` messages of so many bytes among ranks that span so many GPUs. */
@@ -87,64 +87,64 @@ static double messages(const lk_node *node, int ranks, int span, double calls, d
 
 /* Messages inside the layers, which the arithmetic waits for. */
 static double layer_messages(const lk_run *run, double tokens, double layers) {
-	const lk_job *j = &run->job;
+	const lk_job *job = &run->job;
 	const lk_node *node = &run->cluster.node[0];
-	double calls = 4 * layers * j->microbatches, activations = 2 * tokens * j->model.hidden;
-	double time = messages(node, j->tp, j->tp, calls, 2 * activations);
-	if (j->model.experts > 0) time += messages(node, j->ep, j->ep * j->etp, calls, activations * j->model.topk);
+	double calls = 4 * layers * job->microbatches, activations = 2 * tokens * job->model.hidden;
+	double time = messages(node, job->tp, job->tp, calls, 2 * activations);
+	if (job->model.experts > 0) time += messages(node, job->ep, job->ep * job->etp, calls, activations * job->model.topk);
 	return time;
 }
 
 /* Gradients, and weights that are gathered, which travel beside the arithmetic. */
 static double data_messages(const lk_run *run, double layers) {
-	const lk_job *j = &run->job;
+	const lk_job *job = &run->job;
 	const lk_node *node = &run->cluster.node[0];
-	lk_rank_params held = lk_sizes_stage(j, 0);
-	double trained = held.trained_dense + held.trained_experts, gathers = 2 * layers * j->microbatches;
-	int dp = lk_sizes_dp_ranks(j);
-	double time = messages(node, dp, dp * j->tp, 1, 2 * trained * lk_sizes_wire_bytes(j));
-	if (j->sharding != LK_SHARD_ZERO3) return time;
-	return time + messages(node, dp, dp * j->tp, gathers, (held.dense + held.experts) * 2 / layers);
+	lk_rank_params held = lk_sizes_stage(job, 0);
+	double trained = held.trained_dense + held.trained_experts, gathers = 2 * layers * job->microbatches;
+	int dp = lk_sizes_dp_ranks(job);
+	double time = messages(node, dp, dp * job->tp, 1, 2 * trained * lk_sizes_wire_bytes(job));
+	if (job->sharding != LK_SHARD_ZERO3) return time;
+	return time + messages(node, dp, dp * job->tp, gathers, (held.dense + held.experts) * 2 / layers);
 }
 
 static double roofline_of(const lk_run *run, double ideal) {
-	const lk_job *j = &run->job;
-	lk_rank_params held = lk_sizes_stage(j, 0);
-	double m = j->microbatches, layers = fmax(1, (double)j->model.layers / j->pp);
-	double tokens = (double)j->mbs * j->seq / j->cp;
-	double weights = 3 * (held.dense + held.experts) * lk_sizes_weight_bytes(j);
-	double activations = 68 * tokens * j->model.hidden * layers / j->tp;
-	double bytes = m * (weights + activations) + 2 * lk_sizes_resident(j, 0).optimizer;
-	double device = fmax(ideal, bytes / run->cluster.node[0].device->memory_rate) * (1 + (j->pp - 1) / (j->vp * m));
+	const lk_job *job = &run->job;
+	lk_rank_params held = lk_sizes_stage(job, 0);
+	double m = job->microbatches, layers = fmax(1, (double)job->model.layers / job->pp);
+	double tokens = (double)job->mbs * job->seq / job->cp;
+	double weights = 3 * (held.dense + held.experts) * lk_sizes_weight_bytes(job);
+	double activations = 68 * tokens * job->model.hidden * layers / job->tp;
+	double bytes = m * (weights + activations) + 2 * lk_sizes_resident(job, 0).optimizer;
+	double device = fmax(ideal, bytes / run->cluster.node[0].device->memory_rate) * (1 + (job->pp - 1) / (job->vp * m));
 	return fmax(device + layer_messages(run, tokens, layers), data_messages(run, layers));
 }
 
-static void describe(const lk_run *run, struct lesson *l) {
-	const lk_job *j = &run->job;
+static void describe(const lk_run *run, struct lesson *lesson) {
+	const lk_job *job = &run->job;
 	const double sizes[SIZES] = {
-		lk_model_params(&j->model), lk_model_flops(&j->model, j->seq) / j->seq, j->seq, j->gpus, j->tp, j->pp, j->cp, j->ep,
-		j->mbs, j->microbatches, lk_peak_flops(run->cluster.node[0].device, j->dtype),
+		lk_model_params(&job->model), lk_model_flops(&job->model, job->seq) / job->seq, job->seq, job->gpus, job->tp, job->pp, job->cp, job->ep,
+		job->mbs, job->microbatches, lk_peak_flops(run->cluster.node[0].device, job->dtype),
 	};
 	const int choices[CHOICES] = {
-		(int)j->task, (int)j->sharding, (int)j->recompute, (int)j->attn_kernel, (int)j->dtype, (int)j->compile,
+		(int)job->task, (int)job->sharding, (int)job->recompute, (int)job->attn_kernel, (int)job->dtype, (int)job->compile,
 		(int)run->cluster.node[0].device->arch,
 	};
-	for (int i = 0; i < SIZES; i++) l->size[i] = log2(fmax(sizes[i], 1));
-	memcpy(l->choice, choices, sizeof choices);
+	for (int i = 0; i < SIZES; i++) lesson->size[i] = log2(fmax(sizes[i], 1));
+	memcpy(lesson->choice, choices, sizeof choices);
 }
 
 static struct lesson *lessons_of(lk_arena *arena, const lk_runs *runs, const int *fold) {
 	struct lesson *lessons = LK_ARRAY(arena, struct lesson, runs->count);
 	for (size_t i = 0; lessons && i < runs->count; i++) {
 		const lk_run *run = &runs->at[i];
-		struct lesson *l = &lessons[i];
-		*l = (struct lesson){.stack = run->stack, .fold = fold[i], .asked = !*run->refused, .measured = run->measured_s};
-		if (!l->asked) continue;
-		l->ideal = ideal_of(run);
-		l->roofline = roofline_of(run, l->ideal);
-		l->asked = isfinite(l->ideal) && l->ideal > 0 && isfinite(l->roofline);
-		l->teaches = l->asked && !*run->suspect && run->measured_s > 0;
-		describe(run, l);
+		struct lesson *lesson = &lessons[i];
+		*lesson = (struct lesson){.stack = run->stack, .fold = fold[i], .asked = !*run->refused, .measured = run->measured_s};
+		if (!lesson->asked) continue;
+		lesson->ideal = ideal_of(run);
+		lesson->roofline = roofline_of(run, lesson->ideal);
+		lesson->asked = isfinite(lesson->ideal) && lesson->ideal > 0 && isfinite(lesson->roofline);
+		lesson->teaches = lesson->asked && !*run->suspect && run->measured_s > 0;
+		describe(run, lesson);
 	}
 	return lessons;
 }
@@ -153,12 +153,12 @@ static struct lesson *lessons_of(lk_arena *arena, const lk_runs *runs, const int
 
 typedef double seconds_fn(const struct lesson *l);
 
-static double ideal_seconds(const struct lesson *l) {
-	return l->ideal;
+static double ideal_seconds(const struct lesson *lesson) {
+	return lesson->ideal;
 }
 
-static double roofline_seconds(const struct lesson *l) {
-	return l->roofline;
+static double roofline_seconds(const struct lesson *lesson) {
+	return lesson->roofline;
 }
 
 /* Median of measured over `seconds` in the other folds, of one stack or (NULL) of all; NAN where there are none. */
@@ -166,9 +166,9 @@ static double factor_for(const struct lesson *lessons, size_t count, int fold, c
                          double *room) {
 	size_t n = 0;
 	for (size_t i = 0; i < count; i++) {
-		const struct lesson *l = &lessons[i];
-		if (!l->teaches || l->fold == fold || (stack && strcmp(l->stack, stack) != 0)) continue;
-		room[n++] = l->measured / seconds(l);
+		const struct lesson *lesson = &lessons[i];
+		if (!lesson->teaches || lesson->fold == fold || (stack && strcmp(lesson->stack, stack) != 0)) continue;
+		room[n++] = lesson->measured / seconds(lesson);
 	}
 	return n > 0 ? lk_median(room, n) : NAN;
 }
@@ -176,19 +176,19 @@ static double factor_for(const struct lesson *lessons, size_t count, int fold, c
 /* Rows of one fold share their factor: it is worked out once. */
 static lk_status scaled(lk_arena *arena, lk_scoring *out, const char *name, const struct lesson *lessons, bool per_stack,
                         seconds_fn *seconds, int parameters, lk_error *err) {
-	lk_baseline *b = lk_scoring_baseline(arena, out, name, parameters);
+	lk_baseline *baseline = lk_scoring_baseline(arena, out, name, parameters);
 	double *room = LK_ARRAY(arena, double, out->count), *factor = LK_ARRAY(arena, double, out->count);
 	bool *known = LK_ARRAY(arena, bool, out->count);
-	if (!b || !room || !factor || !known) return lk_oom(err);
+	if (!baseline || !room || !factor || !known) return lk_oom(err);
 	for (size_t i = 0; i < out->count; i++) {
-		const struct lesson *l = &lessons[i];
-		if (!l->asked) continue;
-		if (!known[l->fold]) {
-			double found = per_stack ? factor_for(lessons, out->count, l->fold, l->stack, seconds, room) : NAN;
-			if (isnan(found)) found = factor_for(lessons, out->count, l->fold, NULL, seconds, room);
-			factor[l->fold] = found, known[l->fold] = true;
+		const struct lesson *lesson = &lessons[i];
+		if (!lesson->asked) continue;
+		if (!known[lesson->fold]) {
+			double found = per_stack ? factor_for(lessons, out->count, lesson->fold, lesson->stack, seconds, room) : NAN;
+			if (isnan(found)) found = factor_for(lessons, out->count, lesson->fold, NULL, seconds, room);
+			factor[lesson->fold] = found, known[lesson->fold] = true;
 		}
-		b->predicted[i] = factor[l->fold] * seconds(l);
+		baseline->predicted[i] = factor[lesson->fold] * seconds(lesson);
 	}
 	return LK_OK;
 }
@@ -201,8 +201,8 @@ static double distance(const struct lesson *a, const struct lesson *b) {
 }
 
 static lk_status nearest(lk_arena *arena, lk_scoring *out, const struct lesson *lessons, lk_error *err) {
-	lk_baseline *b = lk_scoring_baseline(arena, out, "nearest run", 0);
-	if (!b) return lk_oom(err);
+	lk_baseline *baseline = lk_scoring_baseline(arena, out, "nearest run", 0);
+	if (!baseline) return lk_oom(err);
 	for (size_t i = 0; i < out->count; i++) {
 		const struct lesson *asked = &lessons[i], *best = NULL;
 		double least = INFINITY;
@@ -211,7 +211,7 @@ static lk_status nearest(lk_arena *arena, lk_scoring *out, const struct lesson *
 			double d = distance(asked, &lessons[k]);
 			if (d < least) least = d, best = &lessons[k];
 		}
-		if (best) b->predicted[i] = best->measured / best->ideal * asked->ideal;
+		if (best) baseline->predicted[i] = best->measured / best->ideal * asked->ideal;
 	}
 	return LK_OK;
 }

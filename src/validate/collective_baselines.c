@@ -34,10 +34,10 @@ static double line_at(const double *x, const lk_coll_row *row) {
 }
 
 static double line_error(const double *x, void *context) {
-	const struct line_fit *f = context;
+	const struct line_fit *fit = context;
 	double sum = 0;
-	for (size_t i = 0; i < f->count; i++)
-		if (alike(f->rows[i], f->like)) sum += fabs(log(line_at(x, f->rows[i]) / f->rows[i]->us));
+	for (size_t i = 0; i < fit->count; i++)
+		if (alike(fit->rows[i], fit->like)) sum += fabs(log(line_at(x, fit->rows[i]) / fit->rows[i]->us));
 	return sum;
 }
 
@@ -88,10 +88,10 @@ struct scalar_fit {
 };
 
 static double scalar_error(const double *x, void *context) {
-	const struct scalar_fit *f = context;
+	const struct scalar_fit *fit = context;
 	double sum = 0;
-	for (size_t i = 0; i < f->count; i++)
-		if (f->raw[i].latency > 0) sum += fabs(log(scaled(x, &f->raw[i]) / f->rows[i]->us));
+	for (size_t i = 0; i < fit->count; i++)
+		if (fit->raw[i].latency > 0) sum += fabs(log(scaled(x, &fit->raw[i]) / fit->rows[i]->us));
 	return sum;
 }
 

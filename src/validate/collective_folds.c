@@ -68,22 +68,22 @@ struct split {
 	size_t seen_count, held_count;
 };
 
-static void divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, int fold, struct split *s) {
-	s->seen_count = s->held_count = 0;
+static void divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, int fold, struct split *split) {
+	split->seen_count = split->held_count = 0;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *row = &rows->at[i];
 		if (!usable(row) || strcmp(row->fabric, fabric) != 0) continue;
 		if (fold_of(row, folds) != fold) {
-			s->seen[s->seen_count++] = row;
+			split->seen[split->seen_count++] = row;
 		} else {
-			s->place[s->held_count] = i;
-			s->held[s->held_count++] = row;
+			split->place[split->held_count] = i;
+			split->held[split->held_count++] = row;
 		}
 	}
 }
 
 static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, lk_coll_predictor *predict,
-					   struct split *s, double *us, lk_error *err) {
+					   struct split *split, double *us, lk_error *err) {
 	int done[FOLDS], count = 0;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *row = &rows->at[i];
@@ -92,9 +92,9 @@ static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_fol
 		for (int k = 0; k < count && !known; k++) known = done[k] == fold;
 		if (known || count == FOLDS || strcmp(row->fabric, fabric) != 0) continue;
 		done[count++] = fold;
-		divide(rows, fabric, folds, fold, s);
-		LK_TRY(predict(s->seen, s->seen_count, s->held, s->held_count, s->us, err));
-		for (size_t h = 0; h < s->held_count; h++) us[s->place[h]] = s->us[h];
+		divide(rows, fabric, folds, fold, split);
+		LK_TRY(predict(split->seen, split->seen_count, split->held, split->held_count, split->us, err));
+		for (size_t h = 0; h < split->held_count; h++) us[split->place[h]] = split->us[h];
 	}
 	return LK_OK;
 }

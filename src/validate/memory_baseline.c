@@ -12,9 +12,9 @@
 #include "model/layout/job.h"
 
 static double layer_bytes(const lk_job *job) {
-	const lk_model *m = &job->model;
-	double s = (double)job->seq / job->cp, sbh = s * job->mbs * m->hidden, t = job->tp;
-	double scores = job->attn_kernel == LK_KERNEL_UNFUSED ? 5.0 * m->heads * job->seq / m->hidden : 0;
+	const lk_model *model = &job->model;
+	double s = (double)job->seq / job->cp, sbh = s * job->mbs * model->hidden, t = job->tp;
+	double scores = job->attn_kernel == LK_KERNEL_UNFUSED ? 5.0 * model->heads * job->seq / model->hidden : 0;
 	if (job->recompute == LK_RECOMPUTE_FULL) return 2 * sbh;
 	if (job->sequence_parallel == LK_ON) return sbh / t * (34 + scores);
 	return sbh * (10 + (24 + scores) / t);

@@ -23,12 +23,12 @@
 /* ---- work ---- */
 
 static void add_product(const lk_model_run *run, const lk_gemm_model *model, const lk_eager_op *op,
-                        lk_network_work *w) {
+                        lk_network_work *work) {
 	double count = op->count / run->tensor, flops = 2 * op->batch * op->m * op->n * op->k;
 	lk_gemm_shape shape = {LK_FP32, op->batch, op->m, op->n, op->k};
 	double seconds = lk_gemm_seconds(model, run->device, &shape, NULL);
-	w->products_s[op->backward] += count * fmax(seconds - model->numbers.floor_s, 0);
-	w->roofline_s += count * flops / lk_peak_flops(run->device, LK_FP32);
+	work->products_s[op->backward] += count * fmax(seconds - model->numbers.floor_s, 0);
+	work->roofline_s += count * flops / lk_peak_flops(run->device, LK_FP32);
 }
 
 /* Models of the operations that lists name, looked up once a row of the table. */
@@ -37,45 +37,45 @@ struct found {
 	lk_memory_model model;
 };
 
-static const lk_memory_model *model_of(const lk_calibration *c, const lk_device *d, const lk_memory_kernel *kernel,
+static const lk_memory_model *model_of(const lk_calibration *calibration, const lk_device *device, const lk_memory_kernel *kernel,
                                        struct found *cache) {
 	enum { KERNELS = 16 };
 	for (int i = 0; i < KERNELS; i++) {
 		if (cache[i].kernel == kernel) return &cache[i].model;
 		if (cache[i].kernel && i + 1 < KERNELS) continue;
 		cache[i].kernel = kernel;
-		cache[i].model = lk_memory_model_find(c, d, kernel, LK_FP32, NULL, NULL);
+		cache[i].model = lk_memory_model_find(calibration, device, kernel, LK_FP32, NULL, NULL);
 		cache[i].model.floor_s = cache[i].model.start_s = 0; /* of a call alone; in a queue it is the gap */
 		return &cache[i].model;
 	}
 	return &cache[0].model;
 }
 
-static void add_pass(const lk_calibration *c, const lk_model_run *run, const lk_eager_op *op, struct found *cache,
-                     lk_network_work *w) {
+static void add_pass(const lk_calibration *calibration, const lk_model_run *run, const lk_eager_op *op, struct found *cache,
+                     lk_network_work *network_work) {
 	double count = op->count / (op->whole ? 1 : run->tensor);
 	lk_memory_work work = {op->kernel, op->bytes, op->rows, op->width, 4};
-	const lk_memory_model *model = model_of(c, run->device, op->kernel, cache);
-	w->passes_s[op->backward] += count * lk_memory_seconds(model, run->device, &work);
-	w->roofline_s += count * op->bytes / run->device->memory_rate;
+	const lk_memory_model *model = model_of(calibration, run->device, op->kernel, cache);
+	network_work->passes_s[op->backward] += count * lk_memory_seconds(model, run->device, &work);
+	network_work->roofline_s += count * op->bytes / run->device->memory_rate;
 }
 
 /* Ring all-reduce of `bytes` among the devices. */
-static double reduce_seconds(const lk_device *d, int devices, double bytes) {
-	double rate = d->link_rate > 0 ? d->link_rate : fmax(d->pcie_rate, 1e9);
+static double reduce_seconds(const lk_device *device, int devices, double bytes) {
+	double rate = device->link_rate > 0 ? device->link_rate : fmax(device->pcie_rate, 1e9);
 	return 20e-6 + 2.0 * (devices - 1) / devices * bytes / (0.8 * rate);
 }
 
-static void add_exchange(const lk_model_run *run, double batch, lk_network_work *w) {
-	const lk_model *m = &run->model;
-	double layers = m->layers + m->decoder_layers;
+static void add_exchange(const lk_model_run *run, double batch, lk_network_work *work) {
+	const lk_model *model = &run->model;
+	double layers = model->layers + model->decoder_layers;
 	if (run->tensor > 1) {
-		double each = reduce_seconds(run->device, run->tensor, 4 * batch * run->seq * m->hidden);
-		w->exchange_s[0] += 2 * layers * each, w->exchange_s[1] += 2 * layers * each;
+		double each = reduce_seconds(run->device, run->tensor, 4 * batch * run->seq * model->hidden);
+		work->exchange_s[0] += 2 * layers * each, work->exchange_s[1] += 2 * layers * each;
 	}
 	if (run->data > 1) { /* behind the backward pass, but for the last buckets */
-		double bytes = 4 * lk_model_params(m);
-		w->exchange_s[1] += 0.2 * reduce_seconds(run->device, run->data, bytes);
+		double bytes = 4 * lk_model_params(model);
+		work->exchange_s[1] += 0.2 * reduce_seconds(run->device, run->data, bytes);
 	}
 }
 
@@ -135,19 +135,19 @@ static double longer(double a, double b) {
 	return top * sqrt(sqrt(1 + r * r * r * r));
 }
 
-double lk_network_seconds(const lk_network_model *m, const lk_network_work *w) {
+double lk_network_seconds(const lk_network_model *model, const lk_network_work *work) {
 	double total = 0;
-	for (int way = 0; way < (w->train ? 2 : 1); way++) {
-		double device = m->products * w->products_s[way] + m->passes * w->passes_s[way] + m->gap_s * w->launches[way] +
-		                w->exchange_s[way];
-		double host = m->host * w->call_s * w->launches[way];
-		if (w->train && way == 0) host += m->fetch_s * w->fetches;
+	for (int way = 0; way < (work->train ? 2 : 1); way++) {
+		double device = model->products * work->products_s[way] + model->passes * work->passes_s[way] + model->gap_s * work->launches[way] +
+		                work->exchange_s[way];
+		double host = model->host * work->call_s * work->launches[way];
+		if (work->train && way == 0) host += model->fetch_s * work->fetches;
 		double seconds = longer(device, host);
-		double full = fmin(fmax((w->fill - 0.8) / 0.15, 0), 1);
-		if (w->train && way == 0) seconds *= 1 + m->squeeze * full;
+		double full = fmin(fmax((work->fill - 0.8) / 0.15, 0), 1);
+		if (work->train && way == 0) seconds *= 1 + model->squeeze * full;
 		total += seconds;
 	}
-	return total * w->bubble;
+	return total * work->bubble;
 }
 
 /* ---- fitting ---- */
@@ -166,26 +166,26 @@ static double with_factor(const lk_network_model *model, const lk_network_work *
 }
 
 /* ln of the factor with which a row comes out right; the secant of two tries is near enough. */
-static double factor_of_row(const lk_network_model *model, const lk_network_row *r) {
+static double factor_of_row(const lk_network_model *model, const lk_network_row *row) {
 	double at = 1;
 	for (int step = 0; step < 3; step++) {
-		double now = with_factor(model, r->work, at), more = with_factor(model, r->work, 1.1 * at);
+		double now = with_factor(model, row->work, at), more = with_factor(model, row->work, 1.1 * at);
 		double slope = log(more / now) / log(1.1);
-		at *= exp(fmin(fmax(log(r->seconds / now) / fmax(slope, 0.2), -1), 1));
+		at *= exp(fmin(fmax(log(row->seconds / now) / fmax(slope, 0.2), -1), 1));
 	}
 	return log(at);
 }
 
 /* Products of devices whose kernels are borrowed: the mean of what rows ask for, drawn to 1 as by half a row. */
-static void set_factors(const struct task *t) {
-	for (int d = 0; d < t->fit->owners; d++) {
+static void set_factors(const struct task *task) {
+	for (int d = 0; d < task->fit->owners; d++) {
 		double sum = 0, rows = 0.5;
-		for (size_t i = 0; i < t->count; i++) {
-			if (t->rows[i].device != t->fit->own[d].device) continue;
-			sum += factor_of_row(&t->fit->model, &t->rows[i]);
+		for (size_t i = 0; i < task->count; i++) {
+			if (task->rows[i].device != task->fit->own[d].device) continue;
+			sum += factor_of_row(&task->fit->model, &task->rows[i]);
 			rows++;
 		}
-		t->fit->own[d].factor = exp(sum / rows);
+		task->fit->own[d].factor = exp(sum / rows);
 	}
 }
 
@@ -196,27 +196,27 @@ double lk_network_predict(const lk_network_fit *fit, const lk_network_row *row) 
 }
 
 static double objective(const double *x, void *context) {
-	const struct task *t = context;
+	const struct task *task = context;
 	double sum = 0, far = 0;
-	t->fit->model = model_from(x);
-	set_factors(t);
-	for (size_t i = 0; i < t->count; i++)
-		sum += fabs(log(lk_network_predict(t->fit, &t->rows[i]) / t->rows[i].seconds));
+	task->fit->model = model_from(x);
+	set_factors(task);
+	for (size_t i = 0; i < task->count; i++)
+		sum += fabs(log(lk_network_predict(task->fit, &task->rows[i]) / task->rows[i].seconds));
 	for (int i = 0; i < LK_NETWORK_NUMBERS; i++) {
 		double off = log(x[i] / numbers[i].usual) / numbers[i].spread;
 		far += off * off;
 	}
-	return sum / (double)t->count + 0.002 * far;
+	return sum / (double)task->count + 0.002 * far;
 }
 
-static void find_devices(const struct task *t) {
-	lk_network_fit *fit = t->fit;
-	for (size_t i = 0; i < t->count; i++) {
-		if (!t->rows[i].work->borrowed) continue;
+static void find_devices(const struct task *task) {
+	lk_network_fit *fit = task->fit;
+	for (size_t i = 0; i < task->count; i++) {
+		if (!task->rows[i].work->borrowed) continue;
 		int d = 0;
-		while (d < fit->owners && fit->own[d].device != t->rows[i].device) d++;
+		while (d < fit->owners && fit->own[d].device != task->rows[i].device) d++;
 		if (d == fit->owners && d < (int)(sizeof fit->own / sizeof *fit->own)) {
-			fit->own[d].device = t->rows[i].device;
+			fit->own[d].device = task->rows[i].device;
 			fit->own[fit->owners++].factor = 1;
 		}
 	}
@@ -240,9 +240,9 @@ void lk_network_fit_rows(const lk_network_row *rows, size_t count, lk_network_fi
 
 lk_status lk_network_write(const lk_network_fit *fit, int points, double error, const char *source, const char *date,
                            lk_calibration *into, lk_error *err) {
-	const lk_network_model *m = &fit->model;
-	const double x[LK_NETWORK_NUMBERS] = {m->gap_s * 1e6, m->products, m->passes,
-	                                      m->host,        m->fetch_s * 1e6, m->squeeze};
+	const lk_network_model *model = &fit->model;
+	const double x[LK_NETWORK_NUMBERS] = {model->gap_s * 1e6, model->products, model->passes,
+	                                      model->host,        model->fetch_s * 1e6, model->squeeze};
 	lk_calibration_row *row = lk_calibration_add(into, "network", "all", "fp32");
 	if (!row) return lk_oom(err);
 	for (int i = 0; i < LK_NETWORK_NUMBERS; i++) lk_calibration_put(row, numbers[i].name, x[i]);

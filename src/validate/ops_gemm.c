@@ -8,13 +8,13 @@
 #include "validate/validate.h"
 
 /* "bmm fp32" */
-static const char *class_of(lk_arena *arena, const lk_op_sample *s) {
-	return lk_arena_printf(arena, "%s %s", s->op, lk_dtype_name(s->dtype));
+static const char *class_of(lk_arena *arena, const lk_op_sample *sample) {
+	return lk_arena_printf(arena, "%s %s", sample->op, lk_dtype_name(sample->dtype));
 }
 
 /* Rows that miss alike: "bmm fp32 t4"; "bmm fp32 other" on devices that the fit has not seen. */
-static const char *range_of(lk_arena *arena, const lk_op_sample *s, bool measured) {
-	return lk_arena_printf(arena, "%s %s %s", s->op, lk_dtype_name(s->dtype), measured ? s->device->name : "other");
+static const char *range_of(lk_arena *arena, const lk_op_sample *sample, bool measured) {
+	return lk_arena_printf(arena, "%s %s %s", sample->op, lk_dtype_name(sample->dtype), measured ? sample->device->name : "other");
 }
 
 /* Classes and ranges' names of all points; few texts, so each is made once per run of alike rows. */
@@ -22,24 +22,24 @@ struct names {
 	const char *class, *range;
 };
 
-static lk_status name_points(lk_arena *arena, const lk_gemm_table *t, const bool *measured, struct names *out, lk_error *err) {
-	for (size_t i = 0; i < t->count; i++) {
-		const lk_op_sample *s = t->points[i].sample, *before = i > 0 ? t->points[i - 1].sample : NULL;
-		if (before && before->op == s->op && before->device == s->device) {
+static lk_status name_points(lk_arena *arena, const lk_gemm_table *table, const bool *measured, struct names *out, lk_error *err) {
+	for (size_t i = 0; i < table->count; i++) {
+		const lk_op_sample *sample = table->points[i].sample, *before = i > 0 ? table->points[i - 1].sample : NULL;
+		if (before && before->op == sample->op && before->device == sample->device) {
 			out[i] = out[i - 1];
 			continue;
 		}
-		out[i] = (struct names){class_of(arena, s), range_of(arena, s, measured[t->points[i].device])};
+		out[i] = (struct names){class_of(arena, sample), range_of(arena, sample, measured[table->points[i].device])};
 		if (!out[i].class || !out[i].range) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
 /* Misses of cross-validated predictions, by the names of their ranges. */
-static lk_miss *misses_of(lk_arena *arena, const lk_gemm_table *t, const struct names *of, const double *predicted) {
-	lk_miss *out = LK_ARRAY(arena, lk_miss, t->count);
-	for (size_t i = 0; out && i < t->count; i++)
-		out[i] = (lk_miss){of[i].range, t->points[i].fold, fabs(log(predicted[i] / t->points[i].sample->seconds)), NAN};
+static lk_miss *misses_of(lk_arena *arena, const lk_gemm_table *table, const struct names *of, const double *predicted) {
+	lk_miss *out = LK_ARRAY(arena, lk_miss, table->count);
+	for (size_t i = 0; out && i < table->count; i++)
+		out[i] = (lk_miss){of[i].range, table->points[i].fold, fabs(log(predicted[i] / table->points[i].sample->seconds)), NAN};
 	return out;
 }
 
@@ -54,55 +54,55 @@ struct work {
 	bool measured[LK_GEMM_DEVICES];
 };
 
-static lk_status predict_cross(struct work *w, lk_error *err) {
-	bool general = w->part->folds == LK_FOLDS_GPU;
+static lk_status predict_cross(struct work *work, lk_error *err) {
+	bool general = work->part->folds == LK_FOLDS_GPU;
 	int fitted = 0;
-	for (int d = 0; d < w->table.devices; d++) w->measured[d] = !general;
-	LK_TRY(lk_gemm_cross(&w->table, general, w->predicted, &fitted, err));
-	LK_TRY(name_points(w->arena, &w->table, w->measured, w->of, err));
-	lk_miss *misses = misses_of(w->arena, &w->table, w->of, w->predicted);
+	for (int d = 0; d < work->table.devices; d++) work->measured[d] = !general;
+	LK_TRY(lk_gemm_cross(&work->table, general, work->predicted, &fitted, err));
+	LK_TRY(name_points(work->arena, &work->table, work->measured, work->of, err));
+	lk_miss *misses = misses_of(work->arena, &work->table, work->of, work->predicted);
 	if (!misses) return lk_oom(err);
-	LK_TRY(lk_misses_widths(w->arena, misses, w->table.count, err));
-	for (size_t i = 0; i < w->table.count; i++) w->width[i] = misses[i].width;
-	w->part->parameters += fitted;
-	w->part->held_out = w->table.held_out;
+	LK_TRY(lk_misses_widths(work->arena, misses, work->table.count, err));
+	for (size_t i = 0; i < work->table.count; i++) work->width[i] = misses[i].width;
+	work->part->parameters += fitted;
+	work->part->held_out = work->table.held_out;
 	return LK_OK;
 }
 
-static lk_status predict_calibrated(struct work *w, lk_error *err) {
+static lk_status predict_calibrated(struct work *work, lk_error *err) {
 	static const double unknown = 0.3; /* half a range where no width was calibrated */
 	lk_gemm_model models[LK_GEMM_DEVICES];
 	const char *notes[LK_GEMM_DEVICES] = {NULL};
-	for (int d = 0; d < w->table.devices; d++) {
-		lk_gemm_model_of(w->table.device[d], w->table.dtype, &models[d]);
-		w->measured[d] = models[d].measured;
-		if (!models[d].measured && !(notes[d] = lk_arena_strdup(w->arena, models[d].note))) return lk_oom(err);
+	for (int d = 0; d < work->table.devices; d++) {
+		lk_gemm_model_of(work->table.device[d], work->table.dtype, &models[d]);
+		work->measured[d] = models[d].measured;
+		if (!models[d].measured && !(notes[d] = lk_arena_strdup(work->arena, models[d].note))) return lk_oom(err);
 	}
-	LK_TRY(name_points(w->arena, &w->table, w->measured, w->of, err));
-	for (size_t i = 0; i < w->table.count; i++) {
-		const lk_gemm_point *p = &w->table.points[i];
-		w->predicted[i] = lk_gemm_seconds(&models[p->device], w->table.device[p->device], &p->shape, NULL);
-		w->width[i] = i > 0 && w->of[i].range == w->of[i - 1].range
-		                  ? w->width[i - 1]
-		                  : lk_misses_width(lk_calibration_current(), "gemm", w->of[i].range, unknown);
-		w->part->rows[p->row].reason = notes[p->device];
+	LK_TRY(name_points(work->arena, &work->table, work->measured, work->of, err));
+	for (size_t i = 0; i < work->table.count; i++) {
+		const lk_gemm_point *point = &work->table.points[i];
+		work->predicted[i] = lk_gemm_seconds(&models[point->device], work->table.device[point->device], &point->shape, NULL);
+		work->width[i] = i > 0 && work->of[i].range == work->of[i - 1].range
+		                  ? work->width[i - 1]
+		                  : lk_misses_width(lk_calibration_current(), "gemm", work->of[i].range, unknown);
+		work->part->rows[point->row].reason = notes[point->device];
 	}
 	return LK_OK;
 }
 
-static lk_status put_rows(struct work *w, lk_error *err) {
-	double *nearest = LK_ARRAY(w->arena, double, w->table.count);
+static lk_status put_rows(struct work *work, lk_error *err) {
+	double *nearest = LK_ARRAY(work->arena, double, work->table.count);
 	if (!nearest) return lk_oom(err);
-	bool other = w->part->cross && w->part->folds == LK_FOLDS_GPU;
-	LK_TRY(lk_gemm_nearest(&w->table, w->part->cross, other, nearest, err));
-	for (size_t i = 0; i < w->table.count; i++) {
-		const lk_gemm_point *p = &w->table.points[i];
-		lk_validated *row = &w->part->rows[p->row];
-		row->predicted = w->predicted[i];
-		row->low = row->predicted * exp(-w->width[i]), row->high = row->predicted * exp(w->width[i]);
-		w->part->classes[p->row].name = w->of[i].class;
-		w->part->nearest[p->row] = nearest[i];
-		w->part->roofline[p->row] = lk_gemm_roofline(w->table.device[p->device], &p->shape);
+	bool other = work->part->cross && work->part->folds == LK_FOLDS_GPU;
+	LK_TRY(lk_gemm_nearest(&work->table, work->part->cross, other, nearest, err));
+	for (size_t i = 0; i < work->table.count; i++) {
+		const lk_gemm_point *point = &work->table.points[i];
+		lk_validated *row = &work->part->rows[point->row];
+		row->predicted = work->predicted[i];
+		row->low = row->predicted * exp(-work->width[i]), row->high = row->predicted * exp(work->width[i]);
+		work->part->classes[point->row].name = work->of[i].class;
+		work->part->nearest[point->row] = nearest[i];
+		work->part->roofline[point->row] = lk_gemm_roofline(work->table.device[point->device], &point->shape);
 	}
 	return LK_OK;
 }
@@ -134,17 +134,17 @@ static double share_off(double sum, size_t count) {
 	return count ? expm1(sum / (double)count) : NAN;
 }
 
-static lk_status put_numbers(const lk_gemm_table *t, const lk_gemm_fitted *fitted, const char *source, const char *date,
+static lk_status put_numbers(const lk_gemm_table *table, const lk_gemm_fitted *fitted, const char *source, const char *date,
                              lk_calibration *out, lk_error *err) {
-	for (int d = 0; d < (fitted->general ? 1 : t->devices); d++) {
+	for (int d = 0; d < (fitted->general ? 1 : table->devices); d++) {
 		double sum = 0;
 		size_t count = 0;
-		for (size_t i = 0; i < t->count; i++) {
-			if (!fitted->general && t->points[i].device != d) continue;
-			sum += fabs(log(lk_gemm_fitted_seconds(fitted, t, &t->points[i]) / t->points[i].sample->seconds)), count++;
+		for (size_t i = 0; i < table->count; i++) {
+			if (!fitted->general && table->points[i].device != d) continue;
+			sum += fabs(log(lk_gemm_fitted_seconds(fitted, table, &table->points[i]) / table->points[i].sample->seconds)), count++;
 		}
-		const char *subject = fitted->general ? "" : t->device[d]->name;
-		lk_calibration_row *row = lk_calibration_add(out, "gemm", subject, lk_dtype_name(t->dtype));
+		const char *subject = fitted->general ? "" : table->device[d]->name;
+		lk_calibration_row *row = lk_calibration_add(out, "gemm", subject, lk_dtype_name(table->dtype));
 		if (!row) return lk_oom(err);
 		lk_gemm_put(row, &fitted->numbers[d]);
 		row->points = (int)count, row->error = share_off(sum, count), row->source = source, row->date = date;
@@ -152,30 +152,30 @@ static lk_status put_numbers(const lk_gemm_table *t, const lk_gemm_fitted *fitte
 	return LK_OK;
 }
 
-static lk_status put_trees(const lk_gemm_table *t, const lk_gemm_fitted *fitted, const char *source, const char *date,
+static lk_status put_trees(const lk_gemm_table *table, const lk_gemm_fitted *fitted, const char *source, const char *date,
                            lk_calibration *out, lk_error *err) {
 	if (fitted->trees.count == 0) return LK_OK;
-	const char *variant = lk_arena_printf(&out->arena, "%s%s", lk_dtype_name(t->dtype), fitted->general ? " other" : "");
+	const char *variant = lk_arena_printf(&out->arena, "%s%s", lk_dtype_name(table->dtype), fitted->general ? " other" : "");
 	lk_calibration_row *row = variant ? lk_calibration_add(out, "trees", "gemm", variant) : NULL;
 	if (!row || !(row->text = lk_trees_text(&out->arena, &fitted->trees))) return lk_oom(err);
-	row->points = (int)t->count, row->source = source, row->date = date;
+	row->points = (int)table->count, row->source = source, row->date = date;
 	return LK_OK;
 }
 
 /* Widths of ranges, from predictions of folds that the fit had not seen. */
-static lk_status put_ranges(lk_gemm_table *t, bool general, const char *source, const char *date, lk_calibration *out,
+static lk_status put_ranges(lk_gemm_table *table, bool general, const char *source, const char *date, lk_calibration *out,
                             lk_error *err) {
 	lk_arena *arena = &out->arena;
-	double *predicted = LK_ARRAY(arena, double, t->count);
-	struct names *of = LK_ARRAY(arena, struct names, t->count);
+	double *predicted = LK_ARRAY(arena, double, table->count);
+	struct names *of = LK_ARRAY(arena, struct names, table->count);
 	bool measured[LK_GEMM_DEVICES];
 	if (!predicted || !of) return lk_oom(err);
-	for (int d = 0; d < t->devices; d++) measured[d] = !general;
-	LK_TRY(lk_gemm_cross(t, general, predicted, NULL, err));
-	LK_TRY(name_points(arena, t, measured, of, err));
-	lk_miss *misses = misses_of(arena, t, of, predicted);
+	for (int d = 0; d < table->devices; d++) measured[d] = !general;
+	LK_TRY(lk_gemm_cross(table, general, predicted, NULL, err));
+	LK_TRY(name_points(arena, table, measured, of, err));
+	lk_miss *misses = misses_of(arena, table, of, predicted);
 	if (!misses) return lk_oom(err);
-	return lk_misses_write(arena, misses, t->count, "gemm", source, date, out, err);
+	return lk_misses_write(arena, misses, table->count, "gemm", source, date, out, err);
 }
 
 static lk_status calibrate(const lk_op_samples *samples, lk_dtype dtype, bool general, const char *source, const char *date,

@@ -31,21 +31,21 @@ static const char *basis_text(lk_memory_basis basis) {
 	}
 }
 
-static void put_row(struct scorer *s, const lk_memory_rows *g, size_t row, const lk_memory_model *model,
+static void put_row(struct scorer *scorer, const lk_memory_rows *rows, size_t row, const lk_memory_model *model,
                     lk_memory_basis basis) {
-	const lk_op_sample *sample = &s->part->samples[row];
-	lk_validated *out = &s->part->rows[row];
-	lk_memory_work work = lk_memory_work_of(g->kernel, sample->m, sample->n, lk_dtype_bytes(g->dtype));
-	out->predicted = lk_memory_seconds(model, g->device, &work);
+	const lk_op_sample *sample = &scorer->part->samples[row];
+	lk_validated *out = &scorer->part->rows[row];
+	lk_memory_work work = lk_memory_work_of(rows->kernel, sample->m, sample->n, lk_dtype_bytes(rows->dtype));
+	out->predicted = lk_memory_seconds(model, rows->device, &work);
 	out->reason = basis_text(basis);
-	s->part->roofline[row] = work.bytes / g->device->memory_rate;
-	s->part->classes[row].name = sample->seconds < short_call_s ? "under 10 us"
-	                             : g->dtype == LK_FP32          ? "memory-bound fp32"
+	scorer->part->roofline[row] = work.bytes / rows->device->memory_rate;
+	scorer->part->classes[row].name = sample->seconds < short_call_s ? "under 10 us"
+	                             : rows->dtype == LK_FP32          ? "memory-bound fp32"
 	                                                            : "memory-bound fp16";
-	s->part->classes[row].order = sample->seconds < short_call_s ? 2 : 1;
+	scorer->part->classes[row].order = sample->seconds < short_call_s ? 2 : 1;
 	if (basis == LK_BASIS_DEVICE) /* of others it is not known how far off they are */
-		s->misses[row] = (lk_miss){.name = lk_memory_range_class(s->arena, g, out->predicted),
-		                           .fold = s->table.fold[row], .by = fabs(log(sample->seconds / out->predicted))};
+		scorer->misses[row] = (lk_miss){.name = lk_memory_range_class(scorer->arena, rows, out->predicted),
+		                           .fold = scorer->table.fold[row], .by = fabs(log(sample->seconds / out->predicted))};
 }
 
 /* ---- the nearest measured shape ---- */
@@ -55,33 +55,33 @@ static double distance(const lk_op_sample *a, const lk_op_sample *b) {
 	return rows * rows + width * width;
 }
 
-static void put_nearest(struct scorer *s, const lk_memory_rows *g, size_t row) {
-	const lk_op_sample *samples = s->part->samples;
-	size_t step = 1 + g->rows.count / 2000;
+static void put_nearest(struct scorer *scorer, const lk_memory_rows *rows, size_t row) {
+	const lk_op_sample *samples = scorer->part->samples;
+	size_t step = 1 + rows->rows.count / 2000;
 	double least = INFINITY;
-	for (size_t i = 0; i < g->rows.count; i += step) {
-		size_t other = g->rows.at[i];
-		if (other == row || (s->part->cross && s->table.fold[other] == s->table.fold[row])) continue;
+	for (size_t i = 0; i < rows->rows.count; i += step) {
+		size_t other = rows->rows.at[i];
+		if (other == row || (scorer->part->cross && scorer->table.fold[other] == scorer->table.fold[row])) continue;
 		double d = distance(&samples[row], &samples[other]);
-		if (d < least) least = d, s->part->nearest[row] = samples[other].seconds;
+		if (d < least) least = d, scorer->part->nearest[row] = samples[other].seconds;
 	}
 }
 
 /* ---- predictions ---- */
 
-static bool has_fold(const struct scorer *s, const lk_memory_rows *g, int fold) {
-	for (size_t i = 0; i < g->rows.count; i++)
-		if (s->table.fold[g->rows.at[i]] == fold) return true;
+static bool has_fold(const struct scorer *scorer, const lk_memory_rows *rows, int fold) {
+	for (size_t i = 0; i < rows->rows.count; i++)
+		if (scorer->table.fold[rows->rows.at[i]] == fold) return true;
 	return false;
 }
 
 /* Fits a group without a fold; false where too few rows are left. */
-static bool fit_without(struct scorer *s, lk_memory_rows *g, int fold, lk_memory_model *out) {
-	if (!has_fold(s, g, fold)) {
-		*out = *lk_memory_table_whole(&s->table, g);
-		return g->rows.count >= LK_MEMORY_POINTS_LEAST;
+static bool fit_without(struct scorer *scorer, lk_memory_rows *rows, int fold, lk_memory_model *out) {
+	if (!has_fold(scorer, rows, fold)) {
+		*out = *lk_memory_table_whole(&scorer->table, rows);
+		return rows->rows.count >= LK_MEMORY_POINTS_LEAST;
 	}
-	lk_memory_group group = lk_memory_table_points(&s->table, g, fold);
+	lk_memory_group group = lk_memory_table_points(&scorer->table, rows, fold);
 	if (group.count < LK_MEMORY_POINTS_LEAST) return false;
 	*out = lk_memory_fit(&group);
 	return true;
@@ -92,73 +92,73 @@ static bool is_relative(const lk_memory_rows *a, const lk_memory_rows *b) {
 	return a != b && a->dtype == b->dtype && (a->kernel == b->kernel || a->device == b->device);
 }
 
-static lk_status from_relatives(struct scorer *s, const lk_memory_rows *g, int fold, lk_memory_model *out,
+static lk_status from_relatives(struct scorer *scorer, const lk_memory_rows *rows, int fold, lk_memory_model *out,
                                 lk_memory_basis *basis, lk_error *err) {
 	lk_calibration fits = {0};
 	lk_status status = LK_OK;
-	for (size_t i = 0; i < s->table.groups.count && status == LK_OK; i++) {
-		lk_memory_rows *other = &s->table.groups.at[i];
+	for (size_t i = 0; i < scorer->table.groups.count && status == LK_OK; i++) {
+		lk_memory_rows *other = &scorer->table.groups.at[i];
 		lk_memory_model model;
-		if (!is_relative(g, other) || !fit_without(s, other, fold, &model)) continue;
+		if (!is_relative(rows, other) || !fit_without(scorer, other, fold, &model)) continue;
 		lk_memory_group group = {other->device, other->kernel, other->dtype, NULL, 0};
 		status = lk_memory_fit_row(&fits, &group, &model, "", "", err);
 	}
-	if (status == LK_OK) *out = lk_memory_model_find(&fits, g->device, g->kernel, g->dtype, NULL, basis);
+	if (status == LK_OK) *out = lk_memory_model_find(&fits, rows->device, rows->kernel, rows->dtype, NULL, basis);
 	lk_calibration_free(&fits);
 	return status;
 }
 
-static lk_status score_fold(struct scorer *s, lk_memory_rows *g, int fold, lk_error *err) {
+static lk_status score_fold(struct scorer *scorer, lk_memory_rows *rows, int fold, lk_error *err) {
 	lk_memory_model model;
 	lk_memory_basis basis = LK_BASIS_DEVICE;
-	if (!fit_without(s, g, fold, &model)) LK_TRY(from_relatives(s, g, fold, &model, &basis, err));
-	for (size_t i = 0; i < g->rows.count; i++)
-		if (s->table.fold[g->rows.at[i]] == fold) put_row(s, g, g->rows.at[i], &model, basis);
+	if (!fit_without(scorer, rows, fold, &model)) LK_TRY(from_relatives(scorer, rows, fold, &model, &basis, err));
+	for (size_t i = 0; i < rows->rows.count; i++)
+		if (scorer->table.fold[rows->rows.at[i]] == fold) put_row(scorer, rows, rows->rows.at[i], &model, basis);
 	return LK_OK;
 }
 
-static lk_status score_group(struct scorer *s, lk_memory_rows *g, lk_error *err) {
-	for (size_t i = 0; s->part->nearest && i < g->rows.count; i++) put_nearest(s, g, g->rows.at[i]);
-	if (s->part->cross) {
-		s->part->parameters += lk_memory_fit_numbers(g->kernel);
-		for (int fold = 0; fold < s->table.folds; fold++)
-			if (has_fold(s, g, fold)) LK_TRY(score_fold(s, g, fold, err));
+static lk_status score_group(struct scorer *scorer, lk_memory_rows *rows, lk_error *err) {
+	for (size_t i = 0; scorer->part->nearest && i < rows->rows.count; i++) put_nearest(scorer, rows, rows->rows.at[i]);
+	if (scorer->part->cross) {
+		scorer->part->parameters += lk_memory_fit_numbers(rows->kernel);
+		for (int fold = 0; fold < scorer->table.folds; fold++)
+			if (has_fold(scorer, rows, fold)) LK_TRY(score_fold(scorer, rows, fold, err));
 		return LK_OK;
 	}
 	lk_memory_basis basis;
 	lk_memory_model model =
-		lk_memory_model_find(lk_calibration_current(), g->device, g->kernel, g->dtype, NULL, &basis);
-	for (size_t i = 0; i < g->rows.count; i++) put_row(s, g, g->rows.at[i], &model, basis);
+		lk_memory_model_find(lk_calibration_current(), rows->device, rows->kernel, rows->dtype, NULL, &basis);
+	for (size_t i = 0; i < rows->rows.count; i++) put_row(scorer, rows, rows->rows.at[i], &model, basis);
 	return LK_OK;
 }
 
 /* Ranges: with `cross` from the misses in other folds, else as calibrated. */
-static lk_status put_ranges(struct scorer *s, lk_error *err) {
-	double share = lk_memory_inside(&s->table);
-	if (s->part->cross) LK_TRY(lk_misses_widths_of(s->arena, s->misses, s->part->count, share, err));
-	for (size_t i = 0; i < s->part->count; i++) {
-		lk_miss *miss = &s->misses[i];
-		lk_validated *row = &s->part->rows[i];
-		if (s->part->samples[i].family != LK_FAMILY_MEMORY || !(row->predicted > 0)) continue;
+static lk_status put_ranges(struct scorer *scorer, lk_error *err) {
+	double share = lk_memory_inside(&scorer->table);
+	if (scorer->part->cross) LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->part->count, share, err));
+	for (size_t i = 0; i < scorer->part->count; i++) {
+		lk_miss *miss = &scorer->misses[i];
+		lk_validated *row = &scorer->part->rows[i];
+		if (scorer->part->samples[i].family != LK_FAMILY_MEMORY || !(row->predicted > 0)) continue;
 		if (!miss->name) miss->width = of_relatives;
-		else if (!s->part->cross) miss->width = lk_misses_width(lk_calibration_current(), "memory", miss->name, 0.1);
+		else if (!scorer->part->cross) miss->width = lk_misses_width(lk_calibration_current(), "memory", miss->name, 0.1);
 		row->low = row->predicted * exp(-miss->width), row->high = row->predicted * exp(miss->width);
 	}
 	return LK_OK;
 }
 
-static lk_status score(struct scorer *s, lk_error *err) {
-	const char **why = LK_ARRAY(s->arena, const char *, s->part->count);
-	s->misses = LK_ARRAY(s->arena, lk_miss, s->part->count);
-	if (!why || !s->misses) return lk_oom(err);
-	LK_TRY(lk_memory_table_sort(s->arena, s->part->samples, s->part->count, why, &s->table, err));
-	LK_TRY(lk_memory_table_folds(s->arena, &s->table, s->part->folds, err));
-	for (size_t i = 0; i < s->part->count; i++)
-		if (why[i]) s->part->rows[i].reason = why[i];
-	for (size_t i = 0; i < s->table.groups.count; i++) LK_TRY(score_group(s, &s->table.groups.at[i], err));
-	if (s->table.groups.count > 0 && s->part->cross)
-		s->part->held_out = s->part->folds == LK_FOLDS_GPU ? "whole devices" : "whole widths";
-	return put_ranges(s, err);
+static lk_status score(struct scorer *scorer, lk_error *err) {
+	const char **why = LK_ARRAY(scorer->arena, const char *, scorer->part->count);
+	scorer->misses = LK_ARRAY(scorer->arena, lk_miss, scorer->part->count);
+	if (!why || !scorer->misses) return lk_oom(err);
+	LK_TRY(lk_memory_table_sort(scorer->arena, scorer->part->samples, scorer->part->count, why, &scorer->table, err));
+	LK_TRY(lk_memory_table_folds(scorer->arena, &scorer->table, scorer->part->folds, err));
+	for (size_t i = 0; i < scorer->part->count; i++)
+		if (why[i]) scorer->part->rows[i].reason = why[i];
+	for (size_t i = 0; i < scorer->table.groups.count; i++) LK_TRY(score_group(scorer, &scorer->table.groups.at[i], err));
+	if (scorer->table.groups.count > 0 && scorer->part->cross)
+		scorer->part->held_out = scorer->part->folds == LK_FOLDS_GPU ? "whole devices" : "whole widths";
+	return put_ranges(scorer, err);
 }
 
 lk_status lk_ops_memory_score(lk_arena *arena, lk_ops_part *part, lk_error *err) {

@@ -14,14 +14,14 @@ enum { FEW_WIDTHS = 32, SHARES = 8 };
 
 /* Networks differ in what one name stands for: with a parallel residual an addition has three terms, and norms are of
  * two kinds. */
-static const lk_memory_kernel *kernel_named(const lk_op_sample *s) {
+static const lk_memory_kernel *kernel_named(const lk_op_sample *sample) {
 	lk_model model;
 	lk_error unused;
-	bool known = *s->model && lk_model_preset(s->model, &model, &unused) == LK_OK;
-	if (strcmp(s->op, "add") == 0 && known && model.parallel_residual) return lk_memory_kernel_find("add_parallel");
-	if (strcmp(s->op, "rmsnorm_or_layernorm") == 0)
+	bool known = *sample->model && lk_model_preset(sample->model, &model, &unused) == LK_OK;
+	if (strcmp(sample->op, "add") == 0 && known && model.parallel_residual) return lk_memory_kernel_find("add_parallel");
+	if (strcmp(sample->op, "rmsnorm_or_layernorm") == 0)
 		return lk_memory_kernel_find(known && model.norm == LK_NORM_LAYER ? "layernorm" : "rmsnorm");
-	return lk_memory_kernel_find(s->op);
+	return lk_memory_kernel_find(sample->op);
 }
 
 /* Answers for names seen before: texts of a table are one pointer each. */
@@ -31,30 +31,30 @@ struct known_kernel {
 };
 typedef LK_VEC(struct known_kernel) known_kernels;
 
-static lk_status kernel_of(known_kernels *known, const lk_op_sample *s, const lk_memory_kernel **out, lk_error *err) {
+static lk_status kernel_of(known_kernels *known, const lk_op_sample *sample, const lk_memory_kernel **out, lk_error *err) {
 	for (size_t i = known->count; i-- > 0;) {
 		*out = known->at[i].kernel;
-		if (known->at[i].op == s->op && known->at[i].model == s->model) return LK_OK;
+		if (known->at[i].op == sample->op && known->at[i].model == sample->model) return LK_OK;
 	}
 	if (!lk_push(known)) return lk_oom(err);
-	*out = kernel_named(s);
-	*lk_last(known) = (struct known_kernel){s->op, s->model, *out};
+	*out = kernel_named(sample);
+	*lk_last(known) = (struct known_kernel){sample->op, sample->model, *out};
 	return LK_OK;
 }
 
-static lk_memory_rows *group_of(lk_memory_table *t, const lk_op_sample *sample, const lk_memory_kernel *kernel) {
-	for (size_t i = t->groups.count; i-- > 0;) {
-		lk_memory_rows *g = &t->groups.at[i];
-		if (g->device == sample->device && g->kernel == kernel && g->dtype == sample->dtype) return g;
+static lk_memory_rows *group_of(lk_memory_table *table, const lk_op_sample *sample, const lk_memory_kernel *kernel) {
+	for (size_t i = table->groups.count; i-- > 0;) {
+		lk_memory_rows *rows = &table->groups.at[i];
+		if (rows->device == sample->device && rows->kernel == kernel && rows->dtype == sample->dtype) return rows;
 	}
-	if (!lk_push(&t->groups)) return NULL;
-	*lk_last(&t->groups) = (lk_memory_rows){.device = sample->device, .kernel = kernel, .dtype = sample->dtype};
-	return lk_last(&t->groups);
+	if (!lk_push(&table->groups)) return NULL;
+	*lk_last(&table->groups) = (lk_memory_rows){.device = sample->device, .kernel = kernel, .dtype = sample->dtype};
+	return lk_last(&table->groups);
 }
 
-static lk_status sort_rows(lk_memory_table *t, known_kernels *known, const char **why, lk_error *err) {
-	for (size_t i = 0; i < t->count; i++) {
-		const lk_op_sample *sample = &t->samples[i];
+static lk_status sort_rows(lk_memory_table *table, known_kernels *known, const char **why, lk_error *err) {
+	for (size_t i = 0; i < table->count; i++) {
+		const lk_op_sample *sample = &table->samples[i];
 		const lk_memory_kernel *kernel = NULL;
 		if (sample->family != LK_FAMILY_MEMORY) continue;
 		LK_TRY(kernel_of(known, sample, &kernel, err));
@@ -63,9 +63,9 @@ static lk_status sort_rows(lk_memory_table *t, known_kernels *known, const char 
 		                                     : NULL;
 		if (why) why[i] = reason;
 		if (reason) continue;
-		lk_memory_rows *g = group_of(t, sample, kernel);
-		if (!g || !lk_push(&g->rows)) return lk_oom(err);
-		*lk_last(&g->rows) = i;
+		lk_memory_rows *rows = group_of(table, sample, kernel);
+		if (!rows || !lk_push(&rows->rows)) return lk_oom(err);
+		*lk_last(&rows->rows) = i;
 	}
 	return LK_OK;
 }
@@ -90,31 +90,31 @@ void lk_memory_table_free(lk_memory_table *table) {
 /* ---- folds ---- */
 
 /* Few widths: each is a fold. Many: an even share of them, by their hash. */
-static lk_status folds_of_widths(lk_arena *arena, lk_memory_table *t, lk_error *err) {
-	double *widths = LK_ARRAY(arena, double, t->count);
+static lk_status folds_of_widths(lk_arena *arena, lk_memory_table *table, lk_error *err) {
+	double *widths = LK_ARRAY(arena, double, table->count);
 	size_t rows = 0, different = 0;
 	if (!widths) return lk_oom(err);
-	for (size_t i = 0; i < t->count; i++)
-		if (t->samples[i].family == LK_FAMILY_MEMORY) widths[rows++] = t->samples[i].n;
+	for (size_t i = 0; i < table->count; i++)
+		if (table->samples[i].family == LK_FAMILY_MEMORY) widths[rows++] = table->samples[i].n;
 	qsort(widths, rows, sizeof *widths, lk_ascending);
 	for (size_t i = 0; i < rows; i++)
 		if (i == 0 || widths[i] != widths[i - 1]) widths[different++] = widths[i];
-	t->few_widths = different <= FEW_WIDTHS;
-	t->folds = t->few_widths ? (int)different : SHARES;
-	for (size_t i = 0; i < t->count; i++) {
-		double n = t->samples[i].n, *place = bsearch(&n, widths, different, sizeof n, lk_ascending);
-		if (place) t->fold[i] = t->few_widths ? (int)(place - widths) : (int)(lk_hash64((uint64_t)n) % SHARES);
+	table->few_widths = different <= FEW_WIDTHS;
+	table->folds = table->few_widths ? (int)different : SHARES;
+	for (size_t i = 0; i < table->count; i++) {
+		double n = table->samples[i].n, *place = bsearch(&n, widths, different, sizeof n, lk_ascending);
+		if (place) table->fold[i] = table->few_widths ? (int)(place - widths) : (int)(lk_hash64((uint64_t)n) % SHARES);
 	}
 	return LK_OK;
 }
 
-static void folds_of_devices(lk_memory_table *t) {
-	for (size_t i = 0; i < t->groups.count; i++) {
+static void folds_of_devices(lk_memory_table *table) {
+	for (size_t i = 0; i < table->groups.count; i++) {
 		size_t first = 0;
-		while (t->groups.at[first].device != t->groups.at[i].device) first++;
-		for (size_t r = 0; r < t->groups.at[i].rows.count; r++) t->fold[t->groups.at[i].rows.at[r]] = (int)first;
+		while (table->groups.at[first].device != table->groups.at[i].device) first++;
+		for (size_t r = 0; r < table->groups.at[i].rows.count; r++) table->fold[table->groups.at[i].rows.at[r]] = (int)first;
 	}
-	t->folds = (int)t->groups.count;
+	table->folds = (int)table->groups.count;
 }
 
 lk_status lk_memory_table_folds(lk_arena *arena, lk_memory_table *table, int kind, lk_error *err) {
@@ -128,9 +128,9 @@ lk_status lk_memory_table_folds(lk_arena *arena, lk_memory_table *table, int kin
 lk_memory_group lk_memory_table_points(lk_memory_table *table, const lk_memory_rows *rows, int fold) {
 	lk_memory_group group = {rows->device, rows->kernel, rows->dtype, table->points, 0};
 	for (size_t i = 0; i < rows->rows.count; i++) {
-		const lk_op_sample *s = &table->samples[rows->rows.at[i]];
+		const lk_op_sample *sample = &table->samples[rows->rows.at[i]];
 		if (table->fold[rows->rows.at[i]] == fold) continue;
-		table->points[group.count++] = (lk_memory_point){s->m, s->n, s->seconds};
+		table->points[group.count++] = (lk_memory_point){sample->m, sample->n, sample->seconds};
 	}
 	return group;
 }

@@ -21,10 +21,10 @@ static int by_sum(const void *a, const void *b) {
 }
 
 static struct place place_of(const lk_gemm_table *table, size_t i, bool other_devices) {
-	const lk_gemm_point *p = &table->points[i];
-	struct place out = {.at = {log(p->shape.batch), log(p->shape.m), log(p->shape.n), log(p->shape.k)}, .point = i, .fold = p->fold};
+	const lk_gemm_point *point = &table->points[i];
+	struct place out = {.at = {log(point->shape.batch), log(point->shape.m), log(point->shape.n), log(point->shape.k)}, .point = i, .fold = point->fold};
 	for (int d = 0; d < 4; d++) out.sum += out.at[d];
-	out.device = other_devices ? 0 : p->device;
+	out.device = other_devices ? 0 : point->device;
 	return out;
 }
 
@@ -37,14 +37,14 @@ struct search {
 };
 
 /* Looks at one place; false when nothing nearer can lie beyond it. */
-static bool look(struct search *s, size_t i) {
-	const struct place *own = &s->at[s->own], *other = &s->at[i];
+static bool look(struct search *search, size_t i) {
+	const struct place *own = &search->at[search->own], *other = &search->at[i];
 	double apart = (other->sum - own->sum) / 2, far = 0;
-	if (other->device != own->device || apart * apart > s->least) return false;
-	if (i == s->own || (s->cross && other->fold == own->fold)) return true;
+	if (other->device != own->device || apart * apart > search->least) return false;
+	if (i == search->own || (search->cross && other->fold == own->fold)) return true;
 	for (int d = 0; d < 4; d++) far += (other->at[d] - own->at[d]) * (other->at[d] - own->at[d]);
-	if (far < s->least) s->least = far, s->best = i;
-	return s->least > 0;
+	if (far < search->least) search->least = far, search->best = i;
+	return search->least > 0;
 }
 
 static size_t nearest(const struct place *places, size_t count, size_t own, bool cross) {
@@ -74,7 +74,7 @@ lk_status lk_gemm_nearest(const lk_gemm_table *table, bool cross, bool other_dev
 	return LK_OK;
 }
 
-double lk_gemm_roofline(const lk_device *device, const lk_gemm_shape *s) {
-	double bytes = lk_dtype_bytes(s->dtype) * s->batch * (s->m * s->n + s->m * s->k + s->n * s->k);
-	return fmax(2 * s->batch * s->m * s->n * s->k / lk_peak_flops(device, s->dtype), bytes / device->memory_rate);
+double lk_gemm_roofline(const lk_device *device, const lk_gemm_shape *shape) {
+	double bytes = lk_dtype_bytes(shape->dtype) * shape->batch * (shape->m * shape->n + shape->m * shape->k + shape->n * shape->k);
+	return fmax(2 * shape->batch * shape->m * shape->n * shape->k / lk_peak_flops(device, shape->dtype), bytes / device->memory_rate);
 }

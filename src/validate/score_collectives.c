@@ -61,46 +61,46 @@ struct task {
 	lk_scoring *out;
 };
 
-static const char *reason_of(const struct task *t, const lk_coll_row *row) {
+static const char *reason_of(const struct task *task, const lk_coll_row *row) {
 	if (*row->refused) return row->refused;
-	if (*row->slow) return lk_arena_printf(t->arena, "not scored: %s", row->slow);
+	if (*row->slow) return lk_arena_printf(task->arena, "not scored: %s", row->slow);
 	if (!(row->us > 0)) return "not scored: no measured time";
-	bool fitted = lk_coll_fitted(&t->fabrics, row);
-	if (fitted && t->cross && t->folds == LK_COLL_FOLDS_GPUS) return lk_coll_no_relatives(t->rows, row);
+	bool fitted = lk_coll_fitted(&task->fabrics, row);
+	if (fitted && task->cross && task->folds == LK_COLL_FOLDS_GPUS) return lk_coll_no_relatives(task->rows, row);
 	return fitted ? NULL : "from the catalogue and the default numbers: too few rows to fit its fabric";
 }
 
-static lk_status fill_row(const struct task *t, size_t i, double us, lk_error *err) {
-	const lk_coll_row *row = &t->rows->at[i];
-	lk_validated *out = &t->out->rows[i];
+static lk_status fill_row(const struct task *task, size_t i, double us, lk_error *err) {
+	const lk_coll_row *row = &task->rows->at[i];
+	lk_validated *out = &task->out->rows[i];
 	lk_group_shape group = lk_coll_row_group(row, NULL);
-	bool fitted = lk_coll_fitted(&t->fabrics, row), own = own_row(row->fabric) != NULL;
+	bool fitted = lk_coll_fitted(&task->fabrics, row), own = own_row(row->fabric) != NULL;
 	out->id = row->fabric, out->where = row->where, out->gpu = row->gpu, out->gpus = row->gpus, out->unit = "us";
 	out->model = lk_coll_name(row->kind), out->measured = row->us > 0 ? row->us : NAN, out->predicted = us;
-	out->reason = reason_of(t, row);
+	out->reason = reason_of(task, row);
 	if (!*row->refused) {
 		lk_coll_cost cost = lk_collective_cost(row->kind, &group, row->bytes);
-		out->layout = lk_arena_printf(t->arena, "%.0f B, %d node%s, %s %s", row->bytes, row->nodes,
+		out->layout = lk_arena_printf(task->arena, "%.0f B, %d node%s, %s %s", row->bytes, row->nodes,
 									  row->nodes == 1 ? "" : "s", lk_algo_name(cost.algo), lk_proto_name(cost.proto));
 		if (!out->layout) return lk_oom(err);
 	}
-	set_range(row, fitted || own, t->cross && t->folds == LK_COLL_FOLDS_GPUS, out);
-	t->out->scores[i].suspect = *row->slow || (out->reason && strncmp(out->reason, "not scored", 10) == 0);
-	t->out->divisions[0].keys[i] = fitted ? (lk_score_key){"fitted", 0} : (lk_score_key){"from the catalogue", 1};
-	t->out->divisions[1].keys[i] = (lk_score_key){row->fabric, 0};
-	t->out->divisions[2].keys[i] = (lk_score_key){lk_coll_name(row->kind), 0};
-	t->out->divisions[3].keys[i] = (lk_score_key){
-		lk_arena_printf(t->arena, "%d on %d node%s", row->gpus, row->nodes, row->nodes == 1 ? "" : "s"),
+	set_range(row, fitted || own, task->cross && task->folds == LK_COLL_FOLDS_GPUS, out);
+	task->out->scores[i].suspect = *row->slow || (out->reason && strncmp(out->reason, "not scored", 10) == 0);
+	task->out->divisions[0].keys[i] = fitted ? (lk_score_key){"fitted", 0} : (lk_score_key){"from the catalogue", 1};
+	task->out->divisions[1].keys[i] = (lk_score_key){row->fabric, 0};
+	task->out->divisions[2].keys[i] = (lk_score_key){lk_coll_name(row->kind), 0};
+	task->out->divisions[3].keys[i] = (lk_score_key){
+		lk_arena_printf(task->arena, "%d on %d node%s", row->gpus, row->nodes, row->nodes == 1 ? "" : "s"),
 		row->nodes * 1000 + row->gpus,
 	};
-	t->out->divisions[4].keys[i] = (lk_score_key){lk_coll_size_class(row->bytes), (int)fmin(row->bytes / 1048576, 17)};
-	t->out->divisions[4].keys[i].order = row->bytes < 1048576 ? 0 : row->bytes <= 16777216 ? 1 : 2;
-	return t->out->divisions[3].keys[i].name ? LK_OK : lk_oom(err);
+	task->out->divisions[4].keys[i] = (lk_score_key){lk_coll_size_class(row->bytes), (int)fmin(row->bytes / 1048576, 17)};
+	task->out->divisions[4].keys[i].order = row->bytes < 1048576 ? 0 : row->bytes <= 16777216 ? 1 : 2;
+	return task->out->divisions[3].keys[i].name ? LK_OK : lk_oom(err);
 }
 
 /* ---- the whole ---- */
 
-static lk_status compare(const struct task *t, lk_error *err) {
+static lk_status compare(const struct task *task, lk_error *err) {
 	static const struct {
 		const char *name;
 		lk_coll_predictor *predict;
@@ -111,39 +111,39 @@ static lk_status compare(const struct task *t, lk_error *err) {
 		{"five scalars", lk_coll_predict_scalars, 5},
 	};
 	for (size_t b = 0; b < sizeof others / sizeof *others; b++) {
-		int parameters = others[b].parameters * (int)t->fabrics.count;
-		lk_baseline *baseline = lk_scoring_baseline(t->arena, t->out, others[b].name, parameters < 0 ? 0 : parameters);
+		int parameters = others[b].parameters * (int)task->fabrics.count;
+		lk_baseline *baseline = lk_scoring_baseline(task->arena, task->out, others[b].name, parameters < 0 ? 0 : parameters);
 		if (!baseline) return lk_oom(err);
-		LK_TRY(lk_coll_cross(t->rows, &t->fabrics, t->folds, others[b].predict, baseline->predicted, err));
+		LK_TRY(lk_coll_cross(task->rows, &task->fabrics, task->folds, others[b].predict, baseline->predicted, err));
 		if (parameters >= 0) continue;
-		for (size_t i = 0; i < t->rows->count; i++) {
-			const lk_coll_row *row = &t->rows->at[i], *before = i ? row - 1 : NULL;
+		for (size_t i = 0; i < task->rows->count; i++) {
+			const lk_coll_row *row = &task->rows->at[i], *before = i ? row - 1 : NULL;
 			bool same = before && before->kind == row->kind && before->gpus == row->gpus &&
 						before->nodes == row->nodes && strcmp(before->fabric, row->fabric) == 0;
-			if (!same && lk_coll_fitted(&t->fabrics, row)) baseline->parameters += 2;
+			if (!same && lk_coll_fitted(&task->fabrics, row)) baseline->parameters += 2;
 		}
 	}
 	return LK_OK;
 }
 
-static lk_status score(struct task *t, lk_error *err) {
+static lk_status score(struct task *task, lk_error *err) {
 	static const char *const by[] = {"fabrics", "fabric", "collective", "gpus", "size"};
-	LK_TRY(lk_coll_fabrics_of(t->rows, &t->fabrics, err));
-	LK_TRY(lk_scoring_rows(t->arena, t->rows->count, t->out, err));
-	double *us = LK_ARRAY(t->arena, double, t->rows->count);
+	LK_TRY(lk_coll_fabrics_of(task->rows, &task->fabrics, err));
+	LK_TRY(lk_scoring_rows(task->arena, task->rows->count, task->out, err));
+	double *us = LK_ARRAY(task->arena, double, task->rows->count);
 	if (!us) return lk_oom(err);
-	for (size_t i = 0; i < t->rows->count; i++) us[i] = NAN;
-	predict_in_use(t->rows, us);
-	if (t->cross) LK_TRY(lk_coll_cross(t->rows, &t->fabrics, t->folds, lk_coll_predict_model, us, err));
+	for (size_t i = 0; i < task->rows->count; i++) us[i] = NAN;
+	predict_in_use(task->rows, us);
+	if (task->cross) LK_TRY(lk_coll_cross(task->rows, &task->fabrics, task->folds, lk_coll_predict_model, us, err));
 	for (size_t d = 0; d < sizeof by / sizeof *by; d++)
-		if (!lk_scoring_divide(t->arena, t->out, by[d])) return lk_oom(err);
-	for (size_t i = 0; i < t->rows->count; i++) LK_TRY(fill_row(t, i, us[i], err));
-	t->out->parameters = numbers_of(&t->fabrics);
-	t->out->unit_of_rows = "size";
-	t->out->folds = !t->cross                        ? ""
-					: t->folds == LK_COLL_FOLDS_SIZE ? "fifth of the fabric's sizes"
+		if (!lk_scoring_divide(task->arena, task->out, by[d])) return lk_oom(err);
+	for (size_t i = 0; i < task->rows->count; i++) LK_TRY(fill_row(task, i, us[i], err));
+	task->out->parameters = numbers_of(&task->fabrics);
+	task->out->unit_of_rows = "size";
+	task->out->folds = !task->cross                        ? ""
+					: task->folds == LK_COLL_FOLDS_SIZE ? "fifth of the fabric's sizes"
 													 : "number of GPUs of the fabric";
-	return compare(t, err);
+	return compare(task, err);
 }
 
 lk_status lk_score_collectives(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,

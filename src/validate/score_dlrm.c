@@ -25,15 +25,15 @@ struct scorer {
 /* ---- what the host spends ---- */
 
 /* Of recommendation models, at batches as those of the table. */
-static lk_host_kind kind_of(const struct scorer *s) {
+static lk_host_kind kind_of(const struct scorer *scorer) {
 	lk_host_kind kind = {"DLRM", INFINITY, 0};
-	for (size_t i = 0; i < s->count; i++)
-		kind.least = fmin(kind.least, s->runs[i].batch), kind.most = fmax(kind.most, s->runs[i].batch);
+	for (size_t i = 0; i < scorer->count; i++)
+		kind.least = fmin(kind.least, scorer->runs[i].batch), kind.most = fmax(kind.most, scorer->runs[i].batch);
 	return kind;
 }
 
-static lk_status read_terms(const struct scorer *s, const char *path, lk_host_terms *out, lk_error *err) {
-	const lk_host_kind kind = kind_of(s);
+static lk_status read_terms(const struct scorer *scorer, const char *path, lk_host_terms *out, lk_error *err) {
+	const lk_host_kind kind = kind_of(scorer);
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_status status = lk_host_terms_read(in, &kind, out, err);
@@ -47,59 +47,59 @@ static const char *beside(lk_arena *arena, const char *table, const char *name) 
 }
 
 /* The tables beside the one of measurements: a newer one of T1 and T2 over many runs, an older one of all terms of one. */
-static lk_status read_usual(struct scorer *s, lk_error *err) {
-	const char *many = beside(s->arena, s->request->table, "host_op_overheads.csv");
-	const char *full = beside(s->arena, s->request->table, "host_op_overheads_dlrm.csv");
+static lk_status read_usual(struct scorer *scorer, lk_error *err) {
+	const char *many = beside(scorer->arena, scorer->request->table, "host_op_overheads.csv");
+	const char *full = beside(scorer->arena, scorer->request->table, "host_op_overheads_dlrm.csv");
 	lk_host_terms more = {0};
 	if (!many || !full) return lk_oom(err);
-	lk_status status = read_terms(s, many, &s->host, err);
-	if (status == LK_OK) status = read_terms(s, full, &more, err);
-	if (status == LK_OK) status = lk_host_terms_fill(&s->host, &more, err);
+	lk_status status = read_terms(scorer, many, &scorer->host, err);
+	if (status == LK_OK) status = read_terms(scorer, full, &more, err);
+	if (status == LK_OK) status = lk_host_terms_fill(&scorer->host, &more, err);
 	else lk_hint(err, "name a table of host overheads with --overheads");
 	lk_host_terms_free(&more);
 	return status;
 }
 
-static lk_status read_host(struct scorer *s, lk_error *err) {
-	return s->request->overheads ? read_terms(s, s->request->overheads, &s->host, err) : read_usual(s, err);
+static lk_status read_host(struct scorer *scorer, lk_error *err) {
+	return scorer->request->overheads ? read_terms(scorer, scorer->request->overheads, &scorer->host, err) : read_usual(scorer, err);
 }
 
 /* ---- rows ---- */
 
-static const char *why_not(const lk_dlrm_run *r) {
-	if (!r->device) return "the device is not in the catalogue";
-	if (!r->known) return "the recommendation model is not known";
+static const char *why_not(const lk_dlrm_run *run) {
+	if (!run->device) return "the device is not in the catalogue";
+	if (!run->known) return "the recommendation model is not known";
 	return NULL;
 }
 
-static lk_status fill_row(struct scorer *s, size_t i, lk_error *err) {
-	const lk_dlrm_run *r = &s->runs[i];
-	lk_validated *row = &s->out->rows[i];
-	row->id = lk_arena_printf(s->arena, "%s batch %.0f", r->name, r->batch);
+static lk_status fill_row(struct scorer *scorer, size_t i, lk_error *err) {
+	const lk_dlrm_run *run = &scorer->runs[i];
+	lk_validated *row = &scorer->out->rows[i];
+	row->id = lk_arena_printf(scorer->arena, "%s batch %.0f", run->name, run->batch);
 	if (!row->id) return lk_oom(err);
-	row->where = r->where, row->model = r->name, row->gpu = r->gpu, row->gpus = 1;
-	row->precision = "fp32", row->measured = r->seconds, row->reason = why_not(r);
+	row->where = run->where, row->model = run->name, row->gpu = run->gpu, row->gpus = 1;
+	row->precision = "fp32", row->measured = run->seconds, row->reason = why_not(run);
 	if (row->reason) return LK_OK;
-	LK_TRY(lk_dlrm_predict(&r->model, r->batch, r->device, &s->host, &s->times[i], err));
-	row->predicted = s->times[i].step_s;
+	LK_TRY(lk_dlrm_predict(&run->model, run->batch, run->device, &scorer->host, &scorer->times[i], err));
+	row->predicted = scorer->times[i].step_s;
 	return LK_OK;
 }
 
 /* Rows whose ranges are of one width: steps that wait for the host miss by what profiles hold, others by kernels. */
-static const char *class_of(const struct scorer *s, size_t i) {
-	return s->times[i].host_s > s->times[i].kernels_s ? "host-bound step" : "device-bound step";
+static const char *class_of(const struct scorer *scorer, size_t i) {
+	return scorer->times[i].host_s > scorer->times[i].kernels_s ? "host-bound step" : "device-bound step";
 }
 
-static lk_status divide(struct scorer *s, lk_error *err) {
-	lk_score_key *class = lk_scoring_divide(s->arena, s->out, "class");
-	lk_score_key *gpu = lk_scoring_divide(s->arena, s->out, "gpu");
-	lk_score_key *model = lk_scoring_divide(s->arena, s->out, "model");
-	lk_score_key *batch = lk_scoring_divide(s->arena, s->out, "batch");
+static lk_status divide(struct scorer *scorer, lk_error *err) {
+	lk_score_key *class = lk_scoring_divide(scorer->arena, scorer->out, "class");
+	lk_score_key *gpu = lk_scoring_divide(scorer->arena, scorer->out, "gpu");
+	lk_score_key *model = lk_scoring_divide(scorer->arena, scorer->out, "model");
+	lk_score_key *batch = lk_scoring_divide(scorer->arena, scorer->out, "batch");
 	if (!class || !gpu || !model || !batch) return lk_oom(err);
-	for (size_t i = 0; i < s->count; i++) {
-		class[i].name = class_of(s, i);
-		gpu[i].name = s->runs[i].gpu, model[i].name = s->runs[i].name;
-		batch[i] = (lk_score_key){lk_arena_printf(s->arena, "%.0f", s->runs[i].batch), (int)s->runs[i].batch};
+	for (size_t i = 0; i < scorer->count; i++) {
+		class[i].name = class_of(scorer, i);
+		gpu[i].name = scorer->runs[i].gpu, model[i].name = scorer->runs[i].name;
+		batch[i] = (lk_score_key){lk_arena_printf(scorer->arena, "%.0f", scorer->runs[i].batch), (int)scorer->runs[i].batch};
 		if (!batch[i].name) return lk_oom(err);
 	}
 	return LK_OK;
@@ -107,25 +107,25 @@ static lk_status divide(struct scorer *s, lk_error *err) {
 
 /* ---- ranges: from how far predictions of the other models miss ---- */
 
-static int fold_of(const struct scorer *s, size_t i) {
+static int fold_of(const struct scorer *scorer, size_t i) {
 	size_t first = 0;
-	while (strcmp(s->runs[first].name, s->runs[i].name) != 0) first++;
+	while (strcmp(scorer->runs[first].name, scorer->runs[i].name) != 0) first++;
 	return (int)first;
 }
 
-static lk_status put_ranges(struct scorer *s, lk_error *err) {
-	for (size_t i = 0; i < s->count; i++) {
-		const lk_validated *row = &s->out->rows[i];
+static lk_status put_ranges(struct scorer *scorer, lk_error *err) {
+	for (size_t i = 0; i < scorer->count; i++) {
+		const lk_validated *row = &scorer->out->rows[i];
 		double miss = fabs(log(row->predicted / row->measured));
-		if (!row->reason) s->misses[i] = (lk_miss){class_of(s, i), fold_of(s, i), miss, NAN};
+		if (!row->reason) scorer->misses[i] = (lk_miss){class_of(scorer, i), fold_of(scorer, i), miss, NAN};
 	}
-	if (s->request->cross) LK_TRY(lk_misses_widths_of(s->arena, s->misses, s->count, inside, err));
-	for (size_t i = 0; i < s->count; i++) {
-		lk_validated *row = &s->out->rows[i];
-		double width = s->misses[i].width;
+	if (scorer->request->cross) LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->count, inside, err));
+	for (size_t i = 0; i < scorer->count; i++) {
+		lk_validated *row = &scorer->out->rows[i];
+		double width = scorer->misses[i].width;
 		if (row->reason) continue;
 		/* 0.13: what cross-validation over the three models of the public table gives */
-		if (!s->request->cross) width = lk_misses_width(lk_calibration_current(), "network", class_of(s, i), 0.13);
+		if (!scorer->request->cross) width = lk_misses_width(lk_calibration_current(), "network", class_of(scorer, i), 0.13);
 		row->low = row->predicted * exp(-width), row->high = row->predicted * exp(width);
 	}
 	return LK_OK;
@@ -134,44 +134,44 @@ static lk_status put_ranges(struct scorer *s, lk_error *err) {
 /* ---- baselines ---- */
 
 /* The mean by ratio of the other models' steps on the GPU, at the batch that is nearest. */
-static double nearest_of_others(const struct scorer *s, size_t i) {
-	const lk_dlrm_run *r = &s->runs[i];
+static double nearest_of_others(const struct scorer *scorer, size_t i) {
+	const lk_dlrm_run *run = &scorer->runs[i];
 	double least = INFINITY, sum = 0;
 	int rows = 0;
-	for (size_t k = 0; k < s->count; k++) {
-		const lk_dlrm_run *other = &s->runs[k];
-		if (strcmp(other->gpu, r->gpu) != 0 || strcmp(other->name, r->name) == 0) continue;
-		double far = fabs(log(other->batch / r->batch));
+	for (size_t k = 0; k < scorer->count; k++) {
+		const lk_dlrm_run *other = &scorer->runs[k];
+		if (strcmp(other->gpu, run->gpu) != 0 || strcmp(other->name, run->name) == 0) continue;
+		double far = fabs(log(other->batch / run->batch));
 		if (far < least) least = far, sum = 0, rows = 0;
 		if (far == least) sum += log(other->seconds), rows++;
 	}
 	return rows ? exp(sum / rows) : NAN;
 }
 
-static lk_status add_baselines(struct scorer *s, lk_error *err) {
-	lk_baseline *kernels = lk_scoring_baseline(s->arena, s->out, "kernels alone", 0);
-	lk_baseline *host = lk_scoring_baseline(s->arena, s->out, "host alone", 0);
-	lk_baseline *nearest = lk_scoring_baseline(s->arena, s->out, "other models on the GPU, nearest batch", 1);
+static lk_status add_baselines(struct scorer *scorer, lk_error *err) {
+	lk_baseline *kernels = lk_scoring_baseline(scorer->arena, scorer->out, "kernels alone", 0);
+	lk_baseline *host = lk_scoring_baseline(scorer->arena, scorer->out, "host alone", 0);
+	lk_baseline *nearest = lk_scoring_baseline(scorer->arena, scorer->out, "other models on the GPU, nearest batch", 1);
 	if (!kernels || !host || !nearest) return lk_oom(err);
-	for (size_t i = 0; i < s->count; i++) {
-		if (s->out->rows[i].reason) continue;
-		kernels->predicted[i] = s->times[i].kernels_s, host->predicted[i] = s->times[i].host_s;
-		nearest->predicted[i] = nearest_of_others(s, i);
+	for (size_t i = 0; i < scorer->count; i++) {
+		if (scorer->out->rows[i].reason) continue;
+		kernels->predicted[i] = scorer->times[i].kernels_s, host->predicted[i] = scorer->times[i].host_s;
+		nearest->predicted[i] = nearest_of_others(scorer, i);
 	}
 	return LK_OK;
 }
 
-static lk_status score(struct scorer *s, lk_error *err) {
-	LK_TRY(lk_scoring_rows(s->arena, s->count, s->out, err));
-	s->times = LK_ARRAY(s->arena, lk_dlrm_time, s->count);
-	s->misses = LK_ARRAY(s->arena, lk_miss, s->count);
-	if (!s->times || !s->misses) return lk_oom(err);
-	LK_TRY(read_host(s, err));
-	for (size_t i = 0; i < s->count; i++) LK_TRY(fill_row(s, i, err));
-	LK_TRY(divide(s, err));
-	LK_TRY(put_ranges(s, err));
-	LK_TRY(add_baselines(s, err));
-	s->out->unit_of_rows = "training step";
+static lk_status score(struct scorer *scorer, lk_error *err) {
+	LK_TRY(lk_scoring_rows(scorer->arena, scorer->count, scorer->out, err));
+	scorer->times = LK_ARRAY(scorer->arena, lk_dlrm_time, scorer->count);
+	scorer->misses = LK_ARRAY(scorer->arena, lk_miss, scorer->count);
+	if (!scorer->times || !scorer->misses) return lk_oom(err);
+	LK_TRY(read_host(scorer, err));
+	for (size_t i = 0; i < scorer->count; i++) LK_TRY(fill_row(scorer, i, err));
+	LK_TRY(divide(scorer, err));
+	LK_TRY(put_ranges(scorer, err));
+	LK_TRY(add_baselines(scorer, err));
+	scorer->out->unit_of_rows = "training step";
 	return LK_OK;
 }
 

@@ -6,23 +6,23 @@
 #include "hw/hw.h"
 
 /* "add 1000x8192", "gemm 16x4096x512x64" */
-static const char *shape_text(lk_arena *arena, const lk_op_sample *s) {
-	if (s->family == LK_FAMILY_MEMORY) return lk_arena_printf(arena, "%s %.0fx%.0f", s->op, s->m, s->n);
-	if (s->batch == 1) return lk_arena_printf(arena, "%s %.0fx%.0fx%.0f", s->op, s->m, s->n, s->k);
-	return lk_arena_printf(arena, "%s %.0fx%.0fx%.0fx%.0f", s->op, s->batch, s->m, s->n, s->k);
+static const char *shape_text(lk_arena *arena, const lk_op_sample *sample) {
+	if (sample->family == LK_FAMILY_MEMORY) return lk_arena_printf(arena, "%s %.0fx%.0f", sample->op, sample->m, sample->n);
+	if (sample->batch == 1) return lk_arena_printf(arena, "%s %.0fx%.0fx%.0f", sample->op, sample->m, sample->n, sample->k);
+	return lk_arena_printf(arena, "%s %.0fx%.0fx%.0fx%.0f", sample->op, sample->batch, sample->m, sample->n, sample->k);
 }
 
 static lk_status fill_rows(lk_arena *arena, const lk_op_samples *samples, lk_scoring *out, lk_error *err) {
 	LK_TRY(lk_scoring_rows(arena, samples->count, out, err));
 	for (size_t i = 0; i < samples->count; i++) {
-		const lk_op_sample *s = &samples->at[i];
+		const lk_op_sample *sample = &samples->at[i];
 		lk_validated *row = &out->rows[i];
-		row->id = row->layout = shape_text(arena, s);
+		row->id = row->layout = shape_text(arena, sample);
 		if (!row->id) return lk_oom(err);
-		row->where = s->where, row->gpu = s->gpu, row->model = s->model;
-		row->precision = lk_dtype_name(s->dtype);
+		row->where = sample->where, row->gpu = sample->gpu, row->model = sample->model;
+		row->precision = lk_dtype_name(sample->dtype);
 		row->gpus = 1;
-		row->measured = s->seconds;
+		row->measured = sample->seconds;
 	}
 	return LK_OK;
 }

@@ -26,8 +26,8 @@ static const char *group_of(lk_arena *arena, const lk_run *run) {
 
 /* What is ranked: the layout with all else that a user could choose; repeated runs of it are one. */
 static const char *choice_of(lk_arena *arena, const lk_run *run, const char *layout) {
-	const lk_job *j = &run->job;
-	return layout ? lk_arena_printf(arena, "%s|%d|%d|%s", layout, j->task, j->seq, lk_dtype_name(j->dtype)) : NULL;
+	const lk_job *job = &run->job;
+	return layout ? lk_arena_printf(arena, "%s|%d|%d|%s", layout, job->task, job->seq, lk_dtype_name(job->dtype)) : NULL;
 }
 
 /* A prediction that a team of processes shares, or the reason why there is none. */

@@ -42,106 +42,106 @@ static double width_of(const lk_overlap *model, const lk_overlap_kernel *kernel)
 }
 
 
-static lk_status by_model(struct work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+static lk_status by_model(struct work *work, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
 	lk_arena arena = {0};
 	lk_overlap model;
-	bool fitted = lk_slowdown_fit(&arena, &w->table, w->use, kinds, &model);
-	for (size_t i = 0; fitted && i < w->table.count; i++)
-		if (folds[i] == fold) predicted[i] = lk_overlap_seconds(&model, &w->table.at[i].kernel);
+	bool fitted = lk_slowdown_fit(&arena, &work->table, work->use, kinds, &model);
+	for (size_t i = 0; fitted && i < work->table.count; i++)
+		if (folds[i] == fold) predicted[i] = lk_overlap_seconds(&model, &work->table.at[i].kernel);
 	lk_arena_free(&arena);
 	return fitted ? LK_OK : lk_oom(err);
 }
 
 /* Half the range of the fold's rows, from how far launches outside it were missed when they were left out. */
-static lk_status widths(struct work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+static lk_status widths(struct work *work, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
 	lk_arena arena = {0};
 	lk_overlap model;
-	double *miss = LK_ARRAY(&arena, double, w->table.count);
-	for (size_t i = 0; miss && i < w->table.count; i++)
-		miss[i] = beside(&w->table.at[i]) ? fabs(log(predicted[i] / w->table.at[i].measured_s)) : NAN;
-	bool fitted = miss && lk_slowdown_fit(&arena, &w->table, w->use, kinds, &model) &&
-	              lk_slowdown_spreads(&arena, &w->table, w->use, miss, &model);
-	for (size_t i = 0; fitted && i < w->table.count; i++)
-		if (folds[i] == fold) w->width[i] = width_of(&model, &w->table.at[i].kernel);
+	double *miss = LK_ARRAY(&arena, double, work->table.count);
+	for (size_t i = 0; miss && i < work->table.count; i++)
+		miss[i] = beside(&work->table.at[i]) ? fabs(log(predicted[i] / work->table.at[i].measured_s)) : NAN;
+	bool fitted = miss && lk_slowdown_fit(&arena, &work->table, work->use, kinds, &model) &&
+	              lk_slowdown_spreads(&arena, &work->table, work->use, miss, &model);
+	for (size_t i = 0; fitted && i < work->table.count; i++)
+		if (folds[i] == fold) work->width[i] = width_of(&model, &work->table.at[i].kernel);
 	lk_arena_free(&arena);
 	return fitted ? LK_OK : lk_oom(err);
 }
 
 /* The reference of the literature: one kernel, by its name, and one number for all others. */
-static lk_status by_name(struct work *w, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+static lk_status by_name(struct work *work, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
 	double slower[2];
 	(void)kinds;
 	for (int named = 0; named < 2; named++) {
-		for (size_t i = 0; i < w->table.count; i++) {
-			bool is = strstr(w->table.at[i].name, "GammaBeta") != NULL;
-			w->strength[i] = w->use[i] && is == named ? 1 : 0;
+		for (size_t i = 0; i < work->table.count; i++) {
+			bool is = strstr(work->table.at[i].name, "GammaBeta") != NULL;
+			work->strength[i] = work->use[i] && is == named ? 1 : 0;
 		}
-		slower[named] = lk_slowdown_median(w->arena, &w->table, w->strength);
+		slower[named] = lk_slowdown_median(work->arena, &work->table, work->strength);
 		if (isnan(slower[named])) return lk_oom(err);
 	}
-	for (size_t i = 0; i < w->table.count; i++) {
-		const lk_slowdown_row *row = &w->table.at[i];
+	for (size_t i = 0; i < work->table.count; i++) {
+		const lk_slowdown_row *row = &work->table.at[i];
 		if (folds[i] == fold)
 			predicted[i] = row->kernel.alone_s * (1 + row->kernel.ratio * slower[strstr(row->name, "GammaBeta") != NULL]);
 	}
 	return LK_OK;
 }
 
-static lk_status each_fold(struct work *w, way *predict, bool kinds, const size_t *folds, size_t count, double *predicted,
+static lk_status each_fold(struct work *work, way *predict, bool kinds, const size_t *folds, size_t count, double *predicted,
                            lk_error *err) {
 	for (size_t f = 0; f < count; f++) {
-		for (size_t i = 0; i < w->table.count; i++) w->use[i] = folds[i] != f;
-		LK_TRY(predict(w, kinds, f, folds, predicted, err));
+		for (size_t i = 0; i < work->table.count; i++) work->use[i] = folds[i] != f;
+		LK_TRY(predict(work, kinds, f, folds, predicted, err));
 	}
 	return LK_OK;
 }
 
 /* ---- what is filled ---- */
 
-static lk_status number_folds(struct work *w, lk_error *err) {
-	size_t count = w->table.count;
-	w->fold = LK_ARRAY(w->arena, size_t, count), w->name_fold = LK_ARRAY(w->arena, size_t, count);
-	w->use = LK_ARRAY(w->arena, bool, count), w->strength = LK_ARRAY(w->arena, double, count);
-	w->width = LK_ARRAY(w->arena, double, count);
-	if (!w->fold || !w->name_fold || !w->use || !w->strength || !w->width) return lk_oom(err);
+static lk_status number_folds(struct work *work, lk_error *err) {
+	size_t count = work->table.count;
+	work->fold = LK_ARRAY(work->arena, size_t, count), work->name_fold = LK_ARRAY(work->arena, size_t, count);
+	work->use = LK_ARRAY(work->arena, bool, count), work->strength = LK_ARRAY(work->arena, double, count);
+	work->width = LK_ARRAY(work->arena, double, count);
+	if (!work->fold || !work->name_fold || !work->use || !work->strength || !work->width) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
 		size_t first = 0;
-		w->fold[i] = lk_hash64(i) % FOLDS;
-		while (strcmp(w->table.at[first].name, w->table.at[i].name) != 0) first++;
-		w->name_fold[i] = first == i ? w->names++ : w->name_fold[first];
+		work->fold[i] = lk_hash64(i) % FOLDS;
+		while (strcmp(work->table.at[first].name, work->table.at[i].name) != 0) first++;
+		work->name_fold[i] = first == i ? work->names++ : work->name_fold[first];
 	}
 	return LK_OK;
 }
 
-static double plain(const lk_overlap_kernel *k, double slower) {
-	return k->alone_s * (1 + k->ratio * slower);
+static double plain(const lk_overlap_kernel *kernel, double slower) {
+	return kernel->alone_s * (1 + kernel->ratio * slower);
 }
 
 /* A baseline's predictions, from those of all rows of the table. */
-static lk_status add_baseline(struct work *w, lk_scoring *out, const char *name, int parameters, const double *all,
+static lk_status add_baseline(struct work *work, lk_scoring *out, const char *name, int parameters, const double *all,
                               lk_error *err) {
-	lk_baseline *baseline = lk_scoring_baseline(w->arena, out, name, parameters);
+	lk_baseline *baseline = lk_scoring_baseline(work->arena, out, name, parameters);
 	if (!baseline) return lk_oom(err);
 	size_t at = 0;
-	for (size_t i = 0; i < w->table.count; i++)
-		if (beside(&w->table.at[i])) baseline->predicted[at++] = all[i];
+	for (size_t i = 0; i < work->table.count; i++)
+		if (beside(&work->table.at[i])) baseline->predicted[at++] = all[i];
 	return LK_OK;
 }
 
-static lk_status add_baselines(struct work *w, bool cross, lk_scoring *out, lk_error *err) {
-	double *all = LK_ARRAY(w->arena, double, w->table.count);
+static lk_status add_baselines(struct work *work, bool cross, lk_scoring *out, lk_error *err) {
+	double *all = LK_ARRAY(work->arena, double, work->table.count);
 	if (!all) return lk_oom(err);
-	for (size_t i = 0; i < w->table.count; i++) all[i] = plain(&w->table.at[i].kernel, 0);
-	LK_TRY(add_baseline(w, out, "no slowdown", 0, all, err));
-	for (size_t i = 0; i < w->table.count; i++) all[i] = plain(&w->table.at[i].kernel, 0.3);
-	LK_TRY(add_baseline(w, out, "constant 1.3", 1, all, err));
+	for (size_t i = 0; i < work->table.count; i++) all[i] = plain(&work->table.at[i].kernel, 0);
+	LK_TRY(add_baseline(work, out, "no slowdown", 0, all, err));
+	for (size_t i = 0; i < work->table.count; i++) all[i] = plain(&work->table.at[i].kernel, 0.3);
+	LK_TRY(add_baseline(work, out, "constant 1.3", 1, all, err));
 	if (!cross) return LK_OK;
-	LK_TRY(each_fold(w, by_name, false, w->fold, FOLDS, all, err));
-	LK_TRY(add_baseline(w, out, "one rule for one kernel", 2, all, err));
-	LK_TRY(each_fold(w, by_model, false, w->fold, FOLDS, all, err));
-	LK_TRY(add_baseline(w, out, "two constants alone", 2, all, err));
-	LK_TRY(each_fold(w, by_model, true, w->name_fold, w->names, all, err));
-	return add_baseline(w, out, "kernel never seen", 0, all, err);
+	LK_TRY(each_fold(work, by_name, false, work->fold, FOLDS, all, err));
+	LK_TRY(add_baseline(work, out, "one rule for one kernel", 2, all, err));
+	LK_TRY(each_fold(work, by_model, false, work->fold, FOLDS, all, err));
+	LK_TRY(add_baseline(work, out, "two constants alone", 2, all, err));
+	LK_TRY(each_fold(work, by_model, true, work->name_fold, work->names, all, err));
+	return add_baseline(work, out, "kernel never seen", 0, all, err);
 }
 
 static void fill_row(const lk_slowdown_row *from, double predicted, double width, lk_validated *row) {
@@ -151,38 +151,38 @@ static void fill_row(const lk_slowdown_row *from, double predicted, double width
 	row->low = predicted * exp(-width), row->high = predicted * exp(width);
 }
 
-static lk_status fill_rows(struct work *w, const double *predicted, lk_scoring *out, lk_error *err) {
+static lk_status fill_rows(struct work *work, const double *predicted, lk_scoring *out, lk_error *err) {
 	size_t count = 0, at = 0;
-	for (size_t i = 0; i < w->table.count; i++) count += beside(&w->table.at[i]);
-	LK_TRY(lk_scoring_rows(w->arena, count, out, err));
-	lk_score_key *class = lk_scoring_divide(w->arena, out, "bound by");
-	lk_score_key *name = lk_scoring_divide(w->arena, out, "kernel");
+	for (size_t i = 0; i < work->table.count; i++) count += beside(&work->table.at[i]);
+	LK_TRY(lk_scoring_rows(work->arena, count, out, err));
+	lk_score_key *class = lk_scoring_divide(work->arena, out, "bound by");
+	lk_score_key *name = lk_scoring_divide(work->arena, out, "kernel");
 	if (!class || !name) return lk_oom(err);
-	for (size_t i = 0; i < w->table.count; i++) {
-		const lk_slowdown_row *row = &w->table.at[i];
+	for (size_t i = 0; i < work->table.count; i++) {
+		const lk_slowdown_row *row = &work->table.at[i];
 		if (!beside(row)) continue;
 		lk_overlap_class of = lk_overlap_class_of(&row->kernel);
-		fill_row(row, predicted[i], w->width[i], &out->rows[at]);
+		fill_row(row, predicted[i], work->width[i], &out->rows[at]);
 		class[at] = (lk_score_key){lk_overlap_class_names[of], (int)of};
 		name[at++] = (lk_score_key){row->name, 0};
 	}
 	return LK_OK;
 }
 
-static lk_status score(struct work *w, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
+static lk_status score(struct work *work, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
 	lk_overlap model;
-	LK_TRY(lk_slowdown_read(w->arena, in, &w->table, err));
-	LK_TRY(number_folds(w, err));
-	double *predicted = LK_ARRAY(w->arena, double, w->table.count);
-	if (!predicted || !lk_overlap_load(w->arena, lk_calibration_current(), &model)) return lk_oom(err);
-	for (size_t i = 0; i < w->table.count; i++) {
-		predicted[i] = lk_overlap_seconds(&model, &w->table.at[i].kernel);
-		w->width[i] = width_of(&model, &w->table.at[i].kernel);
+	LK_TRY(lk_slowdown_read(work->arena, in, &work->table, err));
+	LK_TRY(number_folds(work, err));
+	double *predicted = LK_ARRAY(work->arena, double, work->table.count);
+	if (!predicted || !lk_overlap_load(work->arena, lk_calibration_current(), &model)) return lk_oom(err);
+	for (size_t i = 0; i < work->table.count; i++) {
+		predicted[i] = lk_overlap_seconds(&model, &work->table.at[i].kernel);
+		work->width[i] = width_of(&model, &work->table.at[i].kernel);
 	}
-	if (request->cross) LK_TRY(each_fold(w, by_model, true, w->fold, FOLDS, predicted, err));
-	if (request->cross) LK_TRY(each_fold(w, widths, true, w->fold, FOLDS, predicted, err));
-	LK_TRY(fill_rows(w, predicted, out, err));
-	LK_TRY(add_baselines(w, request->cross, out, err));
+	if (request->cross) LK_TRY(each_fold(work, by_model, true, work->fold, FOLDS, predicted, err));
+	if (request->cross) LK_TRY(each_fold(work, widths, true, work->fold, FOLDS, predicted, err));
+	LK_TRY(fill_rows(work, predicted, out, err));
+	LK_TRY(add_baselines(work, request->cross, out, err));
 	out->folds = request->cross ? "twentieth of the launches" : "";
 	out->parameters = 2 + (int)model.kind_count;
 	out->unit_of_rows = "kernel";

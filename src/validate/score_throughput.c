@@ -23,44 +23,44 @@ struct scorer {
 
 /* ---- prediction ---- */
 
-lk_status lk_throughput_step(const lk_throughput_run *r, double *seconds, double *ideal, lk_error *err) {
+lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, double *ideal, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_predict_request request;
 	lk_asked asked;
 	lk_step step = {0};
 	const lk_step_options options = {0};
 	lk_predict_defaults(&request);
-	request.model = r->model, request.gpu = r->device->name, request.gpus = r->gpus, request.seq = r->seq;
-	request.mbs = r->mbs, request.gbs = r->mbs * r->gpus * r->steps, request.dtype = r->precision;
-	request.stack = "ddp", request.compile = r->fused || r->compiled, request.cuda_graphs = r->fused ? 1 : 0;
-	request.optimizer = r->optimizer ? r->optimizer : r->seq ? "lamb" : "sgd";
-	if (r->reduces_late) request.overlap_grad_reduce = -1;
-	if (r->unfused) request.attention = "unfused";
+	request.model = run->model, request.gpu = run->device->name, request.gpus = run->gpus, request.seq = run->seq;
+	request.mbs = run->mbs, request.gbs = run->mbs * run->gpus * run->steps, request.dtype = run->precision;
+	request.stack = "ddp", request.compile = run->fused || run->compiled, request.cuda_graphs = run->fused ? 1 : 0;
+	request.optimizer = run->optimizer ? run->optimizer : run->seq ? "lamb" : "sgd";
+	if (run->reduces_late) request.overlap_grad_reduce = -1;
+	if (run->unfused) request.attention = "unfused";
 	lk_status status = lk_request_read(&arena, &request, &asked, err);
-	asked.job.logit_share = r->logit_share, asked.job.host_ahead = r->host_ahead, asked.job.fused_kernels = r->fused_kernels;
-	if (r->fused_kernels) asked.job.compile = false;
+	asked.job.logit_share = run->logit_share, asked.job.host_ahead = run->host_ahead, asked.job.fused_kernels = run->fused_kernels;
+	if (run->fused_kernels) asked.job.compile = false;
 	if (status == LK_OK) status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
 	if (status == LK_OK) {
 		*seconds = step.step_s;
-		*ideal = step.graph->model_flops / r->gpus / r->device->peak_flops[r->dtype];
+		*ideal = step.graph->model_flops / run->gpus / run->device->peak_flops[run->dtype];
 	}
 	lk_step_free(&step);
 	lk_arena_free(&arena);
 	return status;
 }
 
-static lk_status fill_row(struct scorer *s, size_t i, lk_error *err) {
-	lk_throughput_run *r = &s->runs[i];
-	lk_validated *row = &s->out->rows[i];
+static lk_status fill_row(struct scorer *scorer, size_t i, lk_error *err) {
+	lk_throughput_run *run = &scorer->runs[i];
+	lk_validated *row = &scorer->out->rows[i];
 	lk_error why = {0};
-	s->raw[i] = s->ideal[i] = NAN;
-	row->id = r->id, row->where = r->where, row->model = r->model, row->gpu = r->gpu, row->gpus = r->gpus, row->stack = r->stack;
-	row->precision = r->precision, row->measured = r->seconds, row->reason = r->why_not;
+	scorer->raw[i] = scorer->ideal[i] = NAN;
+	row->id = run->id, row->where = run->where, row->model = run->model, row->gpu = run->gpu, row->gpus = run->gpus, row->stack = run->stack;
+	row->precision = run->precision, row->measured = run->seconds, row->reason = run->why_not;
 	if (row->reason) return LK_OK;
-	lk_status status = lk_throughput_step(r, &s->raw[i], &s->ideal[i], &why);
+	lk_status status = lk_throughput_step(run, &scorer->raw[i], &scorer->ideal[i], &why);
 	if (status == LK_ERR_MEMORY) return lk_oom(err);
 	if (status == LK_OK) return LK_OK;
-	row->reason = lk_arena_printf(s->arena, "%s: %s", why.where, why.what);
+	row->reason = lk_arena_printf(scorer->arena, "%s: %s", why.where, why.what);
 	return row->reason ? LK_OK : lk_oom(err);
 }
 
@@ -76,67 +76,67 @@ static bool same_fold(const lk_throughput_run *a, const lk_throughput_run *b) {
 
 /* Median of measured over predicted of the stack in that precision, which makes the mean of |ln| least; with folds, rows of the
  * network on that GPU are left out. NAN: no other rows. */
-static double scale_of(const struct scorer *s, const double *predicted, size_t of) {
+static double scale_of(const struct scorer *scorer, const double *predicted, size_t of) {
 	size_t rows = 0;
-	for (size_t i = 0; i < s->count; i++) {
-		if (isnan(predicted[i]) || !same_stack(&s->runs[i], &s->runs[of])) continue;
-		if (s->request->cross && same_fold(&s->runs[i], &s->runs[of])) continue;
-		s->ratios[rows++] = log(s->runs[i].seconds / predicted[i]);
+	for (size_t i = 0; i < scorer->count; i++) {
+		if (isnan(predicted[i]) || !same_stack(&scorer->runs[i], &scorer->runs[of])) continue;
+		if (scorer->request->cross && same_fold(&scorer->runs[i], &scorer->runs[of])) continue;
+		scorer->ratios[rows++] = log(scorer->runs[i].seconds / predicted[i]);
 	}
-	return exp(lk_median(s->ratios, rows));
+	return exp(lk_median(scorer->ratios, rows));
 }
 
-static int stacks_of(const struct scorer *s) {
+static int stacks_of(const struct scorer *scorer) {
 	int count = 0;
-	for (size_t i = 0; i < s->count; i++) {
-		bool seen = isnan(s->raw[i]);
-		for (size_t k = 0; k < i && !seen; k++) seen = !isnan(s->raw[k]) && same_stack(&s->runs[i], &s->runs[k]);
+	for (size_t i = 0; i < scorer->count; i++) {
+		bool seen = isnan(scorer->raw[i]);
+		for (size_t k = 0; k < i && !seen; k++) seen = !isnan(scorer->raw[k]) && same_stack(&scorer->runs[i], &scorer->runs[k]);
 		count += !seen;
 	}
 	return count;
 }
 
 static bool one_stack(const void *context, size_t a, size_t b) {
-	const struct scorer *s = context;
-	return same_stack(&s->runs[a], &s->runs[b]);
+	const struct scorer *scorer = context;
+	return same_stack(&scorer->runs[a], &scorer->runs[b]);
 }
 
 static bool one_fold(const void *context, size_t a, size_t b) {
-	const struct scorer *s = context;
-	return same_fold(&s->runs[a], &s->runs[b]);
+	const struct scorer *scorer = context;
+	return same_fold(&scorer->runs[a], &scorer->runs[b]);
 }
 
-static lk_status predict_rows(struct scorer *s, lk_error *err) {
-	lk_baseline *mfu = lk_scoring_baseline(s->arena, s->out, "one share of the peak for each stack and precision", stacks_of(s));
+static lk_status predict_rows(struct scorer *scorer, lk_error *err) {
+	lk_baseline *mfu = lk_scoring_baseline(scorer->arena, scorer->out, "one share of the peak for each stack and precision", stacks_of(scorer));
 	if (!mfu) return lk_oom(err);
-	for (size_t i = 0; i < s->count; i++) {
-		lk_validated *row = &s->out->rows[i];
+	for (size_t i = 0; i < scorer->count; i++) {
+		lk_validated *row = &scorer->out->rows[i];
 		if (row->reason) continue;
-		double scale = scale_of(s, s->raw, i);
+		double scale = scale_of(scorer, scorer->raw, i);
 		if (isnan(scale)) {
 			row->reason = "no other network or GPU of this stack and precision";
 			continue;
 		}
-		row->predicted = s->raw[i] * scale;
-		mfu->predicted[i] = s->ideal[i] * scale_of(s, s->ideal, i);
+		row->predicted = scorer->raw[i] * scale;
+		mfu->predicted[i] = scorer->ideal[i] * scale_of(scorer, scorer->ideal, i);
 	}
-	s->out->parameters = stacks_of(s);
-	s->out->folds = s->request->cross ? "network on a GPU" : "";
-	LK_TRY(lk_fold_ranges(s->arena, s->out->rows, s->count, one_stack, one_fold, s, err));
-	return lk_fold_ranges(s->arena, s->out->rows, s->count, NULL, one_fold, s, err);
+	scorer->out->parameters = stacks_of(scorer);
+	scorer->out->folds = scorer->request->cross ? "network on a GPU" : "";
+	LK_TRY(lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, one_stack, one_fold, scorer, err));
+	return lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, NULL, one_fold, scorer, err);
 }
 
-static lk_status divide(struct scorer *s, lk_error *err) {
-	lk_score_key *stack = lk_scoring_divide(s->arena, s->out, "stack"), *gpu = lk_scoring_divide(s->arena, s->out, "gpu");
-	lk_score_key *model = lk_scoring_divide(s->arena, s->out, "model"), *both = lk_scoring_divide(s->arena, s->out, "stack and precision");
-	lk_score_key *fold = lk_scoring_divide(s->arena, s->out, "network on a GPU");
+static lk_status divide(struct scorer *scorer, lk_error *err) {
+	lk_score_key *stack = lk_scoring_divide(scorer->arena, scorer->out, "stack"), *gpu = lk_scoring_divide(scorer->arena, scorer->out, "gpu");
+	lk_score_key *model = lk_scoring_divide(scorer->arena, scorer->out, "model"), *both = lk_scoring_divide(scorer->arena, scorer->out, "stack and precision");
+	lk_score_key *fold = lk_scoring_divide(scorer->arena, scorer->out, "network on a GPU");
 	if (!stack || !gpu || !model || !both || !fold) return lk_oom(err);
-	for (size_t i = 0; i < s->count; i++) {
-		const lk_throughput_run *r = &s->runs[i];
-		if (s->out->rows[i].reason) continue;
-		stack[i].name = r->stack, gpu[i].name = r->device->name, model[i].name = r->model;
-		both[i].name = lk_arena_printf(s->arena, "%s %s", r->stack, r->precision);
-		fold[i].name = lk_arena_printf(s->arena, "%s, %s", r->model, r->device->name);
+	for (size_t i = 0; i < scorer->count; i++) {
+		const lk_throughput_run *run = &scorer->runs[i];
+		if (scorer->out->rows[i].reason) continue;
+		stack[i].name = run->stack, gpu[i].name = run->device->name, model[i].name = run->model;
+		both[i].name = lk_arena_printf(scorer->arena, "%s %s", run->stack, run->precision);
+		fold[i].name = lk_arena_printf(scorer->arena, "%s, %s", run->model, run->device->name);
 		if (!both[i].name || !fold[i].name) return lk_oom(err);
 	}
 	return LK_OK;

@@ -21,13 +21,13 @@ static bool is_positive(double x) {
 	return isfinite(x) && x > 0;
 }
 
-bool lk_score_counts(const lk_score *s) {
-	return !s->suspect && is_positive(s->predicted) && is_positive(s->measured);
+bool lk_score_counts(const lk_score *score) {
+	return !score->suspect && is_positive(score->predicted) && is_positive(score->measured);
 }
 
-static void clear(lk_accuracy *a) {
-	const char *by = a->by, *name = a->name;
-	*a = (lk_accuracy){
+static void clear(lk_accuracy *accuracy) {
+	const char *by = accuracy->by, *name = accuracy->name;
+	*accuracy = (lk_accuracy){
 		.by = by, .name = name, .geomean_error = NAN, .macro_geomean_error = NAN, .mape = NAN, .median_error = NAN,
 		.p90_error = NAN, .bias = NAN, .kendall_tau = NAN, .mean_top1_regret = NAN, .coverage = NAN,
 		.within_5 = NAN, .weighted_error = NAN, .half_width = NAN, .scaling_error = NAN,
@@ -43,21 +43,21 @@ static lk_status summarise_errors(const lk_score *scores, size_t count, lk_accur
 	if (!error) return lk_oom(err);
 	double *width = error + room;
 	for (size_t i = 0; i < count; i++) {
-		const lk_score *s = &scores[i];
+		const lk_score *score = &scores[i];
 		out->rows++;
-		out->suspect += s->suspect;
-		out->predicted += is_positive(s->predicted);
-		out->skipped += !is_positive(s->predicted);
-		if (!lk_score_counts(s)) continue;
-		double logarithm = log(s->predicted / s->measured);
+		out->suspect += score->suspect;
+		out->predicted += is_positive(score->predicted);
+		out->skipped += !is_positive(score->predicted);
+		if (!lk_score_counts(score)) continue;
+		double logarithm = log(score->predicted / score->measured);
 		distance += fabs(logarithm);
 		shift += logarithm;
-		error[n++] = fabs(s->predicted / s->measured - 1);
+		error[n++] = fabs(score->predicted / score->measured - 1);
 		near += error[n - 1] <= 0.05;
-		off += fabs(s->predicted - s->measured);
-		whole += s->measured;
-		covered += s->measured >= s->low && s->measured <= s->high;
-		if (s->low > 0 && s->high > 0) width[ranges++] = sqrt(s->high / s->low) - 1;
+		off += fabs(score->predicted - score->measured);
+		whole += score->measured;
+		covered += score->measured >= score->low && score->measured <= score->high;
+		if (score->low > 0 && score->high > 0) width[ranges++] = sqrt(score->high / score->low) - 1;
 	}
 	out->scored = (int)n;
 	if (n > 0) {
@@ -152,9 +152,9 @@ static lk_status summarise_ranks(const lk_score *scores, size_t count, lk_accura
 	double *x = malloc(2 * room * sizeof *x);
 	lk_status status = points && x ? LK_OK : lk_oom(err);
 	for (size_t i = 0; status == LK_OK && i < count; i++) {
-		const lk_score *s = &scores[i];
-		if (!s->group || !lk_score_counts(s)) continue;
-		points[n++] = (struct point){s->group, s->layout, log(s->predicted), log(s->measured), 1};
+		const lk_score *score = &scores[i];
+		if (!score->group || !lk_score_counts(score)) continue;
+		points[n++] = (struct point){score->group, score->layout, log(score->predicted), log(score->measured), 1};
 	}
 	if (status == LK_OK && n > 0) {
 		qsort(points, n, sizeof *points, by_group);
@@ -221,10 +221,10 @@ static lk_status summarise_scaling(const lk_score *scores, size_t count, lk_accu
 	struct pace *paces = malloc((count ? count : 1) * sizeof *paces);
 	if (!paces) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
-		const lk_score *s = &scores[i];
-		if (!s->series || !is_positive(s->work) || !lk_score_counts(s)) continue;
-		double work = log(s->work);
-		paces[n++] = (struct pace){s->series, s->gpus, 1, work - log(s->predicted), work - log(s->measured)};
+		const lk_score *score = &scores[i];
+		if (!score->series || !is_positive(score->work) || !lk_score_counts(score)) continue;
+		double work = log(score->work);
+		paces[n++] = (struct pace){score->series, score->gpus, 1, work - log(score->predicted), work - log(score->measured)};
 	}
 	qsort(paces, n, sizeof *paces, by_series);
 	scale(paces, join_sizes(paces, n), out);

@@ -21,9 +21,9 @@ void lk_validate_defaults(lk_validate_request *request) {
 
 void lk_validate_free(lk_validation *validation) {
 	if (!validation) return;
-	struct work *w = validation->memory_owner;
-	lk_arena_free(&w->arena);
-	free(w);
+	struct work *work = validation->memory_owner;
+	lk_arena_free(&work->arena);
+	free(work);
 }
 
 /* ---- what the kinds fill ---- */
@@ -62,10 +62,10 @@ lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *n
 /* ---- summing up ---- */
 
 /* Rows and scores from one another. */
-static void finish_rows(lk_scoring *s) {
-	for (size_t i = 0; i < s->count; i++) {
-		lk_validated *row = &s->rows[i];
-		lk_score *score = &s->scores[i];
+static void finish_rows(lk_scoring *scoring) {
+	for (size_t i = 0; i < scoring->count; i++) {
+		lk_validated *row = &scoring->rows[i];
+		lk_score *score = &scoring->scores[i];
 		row->error = row->predicted / row->measured - 1;
 		score->predicted = row->predicted, score->measured = row->measured, score->low = row->low, score->high = row->high;
 		row->scored = lk_score_counts(score);
@@ -83,57 +83,57 @@ static bool tells_apart(const lk_division *division, size_t count) {
 }
 
 /* The part of each row, for those who show rows one by one. */
-static const char *part_rows(lk_scoring *s) {
+static const char *part_rows(lk_scoring *scoring) {
 	int chosen = 0;
-	while (chosen < s->division_count && !tells_apart(&s->divisions[chosen], s->count)) chosen++;
-	if (chosen == s->division_count) return "";
-	for (size_t i = 0; i < s->count; i++) s->rows[i].part = s->divisions[chosen].keys[i].name;
-	return s->divisions[chosen].by;
+	while (chosen < scoring->division_count && !tells_apart(&scoring->divisions[chosen], scoring->count)) chosen++;
+	if (chosen == scoring->division_count) return "";
+	for (size_t i = 0; i < scoring->count; i++) scoring->rows[i].part = scoring->divisions[chosen].keys[i].name;
+	return scoring->divisions[chosen].by;
 }
 
 /* Rows of a part, for every division. */
-static lk_status divide(const lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
-	size_t room = (size_t)s->division_count * s->count;
+static lk_status divide(const lk_scoring *scoring, lk_arena *arena, lk_validation *validation, lk_error *err) {
+	size_t room = (size_t)scoring->division_count * scoring->count;
 	lk_accuracy *groups = LK_ARRAY(arena, lk_accuracy, room);
 	if (!groups) return lk_oom(err);
-	v->groups = groups;
-	for (int d = 0; d < s->division_count; d++)
-		LK_TRY(lk_summarise_by(s->divisions[d].by, s->scores, s->divisions[d].keys, s->count, groups, &v->group_count, err));
+	validation->groups = groups;
+	for (int d = 0; d < scoring->division_count; d++)
+		LK_TRY(lk_summarise_by(scoring->divisions[d].by, scoring->scores, scoring->divisions[d].keys, scoring->count, groups, &validation->group_count, err));
 	return LK_OK;
 }
 
 /* The baselines over the rows that they answer. */
-static lk_status compare(const lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
-	lk_accuracy *baselines = LK_ARRAY(arena, lk_accuracy, s->baseline_count);
-	lk_score *scores = LK_ARRAY(arena, lk_score, s->count);
+static lk_status compare(const lk_scoring *scoring, lk_arena *arena, lk_validation *validation, lk_error *err) {
+	lk_accuracy *baselines = LK_ARRAY(arena, lk_accuracy, scoring->baseline_count);
+	lk_score *scores = LK_ARRAY(arena, lk_score, scoring->count);
 	if (!baselines || !scores) return lk_oom(err);
-	v->baselines = baselines, v->baseline_count = s->baseline_count;
-	for (int b = 0; b < s->baseline_count; b++) {
-		for (size_t i = 0; i < s->count; i++) {
-			scores[i] = s->scores[i];
-			scores[i].predicted = s->baselines[b].predicted[i];
+	validation->baselines = baselines, validation->baseline_count = scoring->baseline_count;
+	for (int b = 0; b < scoring->baseline_count; b++) {
+		for (size_t i = 0; i < scoring->count; i++) {
+			scores[i] = scoring->scores[i];
+			scores[i].predicted = scoring->baselines[b].predicted[i];
 			scores[i].low = scores[i].high = NAN;
-			scores[i].suspect |= !s->rows[i].scored;
+			scores[i].suspect |= !scoring->rows[i].scored;
 		}
-		baselines[b].by = "baseline", baselines[b].name = s->baselines[b].name;
-		LK_TRY(lk_summarise(scores, s->count, &baselines[b], err));
-		baselines[b].parameters = s->baselines[b].parameters;
+		baselines[b].by = "baseline", baselines[b].name = scoring->baselines[b].name;
+		LK_TRY(lk_summarise(scores, scoring->count, &baselines[b], err));
+		baselines[b].parameters = scoring->baselines[b].parameters;
 	}
 	return LK_OK;
 }
 
-static lk_status summarise(lk_scoring *s, lk_arena *arena, lk_validation *v, lk_error *err) {
-	finish_rows(s);
-	v->parts = part_rows(s);
-	v->rows = s->rows;
-	v->row_count = (int)s->count;
-	v->summary.by = v->summary.name = "all";
-	LK_TRY(lk_summarise(s->scores, s->count, &v->summary, err));
-	v->summary.parameters = s->parameters;
-	v->folds = s->folds ? s->folds : "";
-	v->unit_of_rows = s->unit_of_rows ? s->unit_of_rows : "run";
-	LK_TRY(divide(s, arena, v, err));
-	return compare(s, arena, v, err);
+static lk_status summarise(lk_scoring *scoring, lk_arena *arena, lk_validation *validation, lk_error *err) {
+	finish_rows(scoring);
+	validation->parts = part_rows(scoring);
+	validation->rows = scoring->rows;
+	validation->row_count = (int)scoring->count;
+	validation->summary.by = validation->summary.name = "all";
+	LK_TRY(lk_summarise(scoring->scores, scoring->count, &validation->summary, err));
+	validation->summary.parameters = scoring->parameters;
+	validation->folds = scoring->folds ? scoring->folds : "";
+	validation->unit_of_rows = scoring->unit_of_rows ? scoring->unit_of_rows : "run";
+	LK_TRY(divide(scoring, arena, validation, err));
+	return compare(scoring, arena, validation, err);
 }
 
 /* Largest error first, then rows without one; those alike in the order of the table. */
@@ -147,14 +147,14 @@ static int by_error(const void *a, const void *b) {
 
 /* ---- the question ---- */
 
-static lk_scoring_fn *kind_of(const lk_validate_request *r, lk_error *err) {
+static lk_scoring_fn *kind_of(const lk_validate_request *request, lk_error *err) {
 	const struct {
 		bool asked;
 		lk_scoring_fn *score;
 	} kinds[] = {
-		{r->ops, lk_score_ops}, {r->collectives, lk_score_collectives}, {r->memory, lk_score_memory},
-		{r->slowdown, lk_score_slowdown}, {r->models, lk_score_models},
-		{r->dlrm, lk_score_dlrm}, {r->scaling, lk_score_scaling}, {r->plan, lk_score_plans}, {r->mlperf, lk_score_mlperf},
+		{request->ops, lk_score_ops}, {request->collectives, lk_score_collectives}, {request->memory, lk_score_memory},
+		{request->slowdown, lk_score_slowdown}, {request->models, lk_score_models},
+		{request->dlrm, lk_score_dlrm}, {request->scaling, lk_score_scaling}, {request->plan, lk_score_plans}, {request->mlperf, lk_score_mlperf},
 	};
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
@@ -167,47 +167,47 @@ static lk_scoring_fn *kind_of(const lk_validate_request *r, lk_error *err) {
 	return NULL;
 }
 
-static lk_status check_stack(const lk_validate_request *r, lk_error *err) {
-	bool other = r->ops || r->collectives || r->memory || r->slowdown || r->models || r->dlrm || r->scaling || r->mlperf || r->plan;
-	if (!r->stack || !other) return LK_OK;
+static lk_status check_stack(const lk_validate_request *request, lk_error *err) {
+	bool other = request->ops || request->collectives || request->memory || request->slowdown || request->models || request->dlrm || request->scaling || request->mlperf || request->plan;
+	if (!request->stack || !other) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
 }
 
-static lk_status check_overheads(const lk_validate_request *r, lk_error *err) {
-	if (!r->overheads || r->dlrm) return LK_OK;
+static lk_status check_overheads(const lk_validate_request *request, lk_error *err) {
+	if (!request->overheads || request->dlrm) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--overheads", "only recommendation models are predicted with host overheads");
 	return lk_hint(err, "add --dlrm");
 }
 
 /* Kinds that can leave something else out than usual. */
-static lk_status check_folds(const lk_validate_request *r, lk_error *err) {
-	bool kernels = r->ops || r->models, of_kernels = r->folds == LK_FOLDS_SHAPE || r->folds == LK_FOLDS_GPU;
-	bool of_collectives = r->folds == LK_FOLDS_SIZE || r->folds == LK_FOLDS_GPUS;
-	if (r->folds != 0 && !r->cross) {
+static lk_status check_folds(const lk_validate_request *request, lk_error *err) {
+	bool kernels = request->ops || request->models, of_kernels = request->folds == LK_FOLDS_SHAPE || request->folds == LK_FOLDS_GPU;
+	bool of_collectives = request->folds == LK_FOLDS_SIZE || request->folds == LK_FOLDS_GPUS;
+	if (request->folds != 0 && !request->cross) {
 		lk_fail(err, LK_ERR_INPUT, "--folds", "nothing is left out of a fit without --cross-validate");
 		return lk_hint(err, "add --cross-validate");
 	}
-	if (r->folds == 0 || (kernels && of_kernels) || (r->collectives && of_collectives)) return LK_OK;
+	if (request->folds == 0 || (kernels && of_kernels) || (request->collectives && of_collectives)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--folds", "tables of this kind are not divided so");
 	if (kernels) return lk_hint(err, "give shape or gpu");
-	return r->collectives ? lk_hint(err, "give size or gpus") : lk_hint(err, "leave it out: they have one kind of folds");
+	return request->collectives ? lk_hint(err, "give size or gpus") : lk_hint(err, "leave it out: they have one kind of folds");
 }
 
-static lk_status answer(const lk_validate_request *request, lk_stream *in, struct work *w, lk_error *err) {
+static lk_status answer(const lk_validate_request *request, lk_stream *in, struct work *work, lk_error *err) {
 	lk_scoring scoring = {0};
 	lk_scoring_fn *score = kind_of(request, err);
 	if (!score) return LK_ERR_INPUT;
 	LK_TRY(check_stack(request, err));
 	LK_TRY(check_overheads(request, err));
 	LK_TRY(check_folds(request, err));
-	LK_TRY(score(&w->arena, request, in, &scoring, err));
+	LK_TRY(score(&work->arena, request, in, &scoring, err));
 	if (scoring.count == 0) return lk_fail(err, LK_ERR_INPUT, request->table, "the table has no rows");
-	LK_TRY(summarise(&scoring, &w->arena, &w->result, err));
-	w->result.all_rows = request->rows || request->plan;
+	LK_TRY(summarise(&scoring, &work->arena, &work->result, err));
+	work->result.all_rows = request->rows || request->plan;
 	if (request->sort == 1) qsort(scoring.rows, scoring.count, sizeof *scoring.rows, by_error);
-	w->result.source = lk_arena_strdup(&w->arena, request->table);
-	w->result.reproduce = lk_validate_command(&w->arena, request);
-	return w->result.source && w->result.reproduce ? LK_OK : lk_oom(err);
+	work->result.source = lk_arena_strdup(&work->arena, request->table);
+	work->result.reproduce = lk_validate_command(&work->arena, request);
+	return work->result.source && work->result.reproduce ? LK_OK : lk_oom(err);
 }
 
 /* Before the work, not after it. */
@@ -225,14 +225,14 @@ lk_status lk_validate(const lk_validate_request *request, lk_validation **out, l
 	}
 	if (request->plot) LK_TRY(check_plot(request->plot, err));
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
-	struct work *w = calloc(1, sizeof *w);
-	if (!w) return lk_oom(err);
-	w->result.memory_owner = w;
+	struct work *work = calloc(1, sizeof *work);
+	if (!work) return lk_oom(err);
+	work->result.memory_owner = work;
 	lk_stream *in = NULL;
 	lk_status status = lk_stream_open(request->table, &in, err);
-	if (status == LK_OK) status = answer(request, in, w, err);
+	if (status == LK_OK) status = answer(request, in, work, err);
 	lk_stream_close(in);
-	if (status == LK_OK) *out = &w->result;
-	else lk_validate_free(&w->result);
+	if (status == LK_OK) *out = &work->result;
+	else lk_validate_free(&work->result);
 	return status;
 }

@@ -60,9 +60,9 @@ static lk_status split_traced(lk_whatif_outcome *out, lk_error *err) {
 }
 
 static void split_predicted(lk_whatif_outcome *out) {
-	const lk_breakdown *b = &out->step.breakdown;
-	for (int p = LK_PART_GEMM; p <= LK_PART_OPTIMIZER; p++) out->compute_s += b->exposed_s[p];
-	for (int p = LK_PART_TP; p <= LK_PART_PP; p++) out->exposed_s += b->exposed_s[p], out->hidden_s += b->hidden_s[p];
+	const lk_breakdown *breakdown = &out->step.breakdown;
+	for (int p = LK_PART_GEMM; p <= LK_PART_OPTIMIZER; p++) out->compute_s += breakdown->exposed_s[p];
+	for (int p = LK_PART_TP; p <= LK_PART_PP; p++) out->exposed_s += breakdown->exposed_s[p], out->hidden_s += breakdown->hidden_s[p];
 }
 
 static lk_status split(lk_whatif_outcome *out, lk_error *err) {
@@ -87,10 +87,10 @@ static lk_status copy_edit(const lk_edit *from, lk_edit *out, lk_error *err) {
 	return LK_OK;
 }
 
-static void free_scenario(lk_scenario *s) {
-	lk_edit_free(&s->edit);
-	lk_vec_free(&s->stragglers);
-	lk_vec_free(&s->notes);
+static void free_scenario(lk_scenario *scenario) {
+	lk_edit_free(&scenario->edit);
+	lk_vec_free(&scenario->stragglers);
+	lk_vec_free(&scenario->notes);
 }
 
 lk_status lk_whatif_check_twice(const lk_whatif_set *a, const lk_whatif_set *b, lk_error *err) {
@@ -107,11 +107,11 @@ static const lk_device *lacks(const lk_cluster *cluster, lk_dtype dtype) {
 }
 
 /* As predict refuses it. What ran before goes on as it was. */
-static lk_status check_format(const lk_scenario *s, lk_dtype before, lk_error *err) {
-	const lk_device *device = lacks(&s->cluster, s->dtype);
-	if (!device || lacks(s->before, before)) return LK_OK;
-	const char *key = s->dtype == before ? "gpu" : "dtype";
-	lk_fail(err, LK_ERR_INPUT, key, "%s has no %s arithmetic", device->name, lk_dtype_name(s->dtype));
+static lk_status check_format(const lk_scenario *scenario, lk_dtype before, lk_error *err) {
+	const lk_device *device = lacks(&scenario->cluster, scenario->dtype);
+	if (!device || lacks(scenario->before, before)) return LK_OK;
+	const char *key = scenario->dtype == before ? "gpu" : "dtype";
+	lk_fail(err, LK_ERR_INPUT, key, "%s has no %s arithmetic", device->name, lk_dtype_name(scenario->dtype));
 	return lk_hint(err, "give another format or another GPU");
 }
 
@@ -121,59 +121,59 @@ int lk_whatif_ranks(const lk_graph *graph, uint32_t before, const lk_whatif_site
 	return (int)(graph->ranks.world * each + 0.5);
 }
 
-static lk_status apply(lk_scenario *s, const lk_whatif_set *sets, size_t count, lk_error *err) {
-	const lk_dtype before = s->dtype;
+static lk_status apply(lk_scenario *scenario, const lk_whatif_set *sets, size_t count, lk_error *err) {
+	const lk_dtype before = scenario->dtype;
 	for (size_t a = 0; a < count; a++)
 		for (size_t b = 0; b < a; b++) LK_TRY(lk_whatif_check_twice(&sets[b], &sets[a], err));
 	for (int k = 0; k < lk_whatif_key_count; k++)
 		for (size_t i = 0; i < count; i++)
-			if (sets[i].key == &lk_whatif_keys[k]) LK_TRY(sets[i].key->apply(s, sets[i].what, sets[i].value, err));
-	LK_TRY(check_format(s, before, err));
-	if (count) LK_TRY(lk_graph_check(s->edit.graph, err)); /* half of a message, one rank's part of a collective */
-	int ranks = lk_whatif_ranks(s->edit.graph, s->before_ranks, s->site);
-	if (s->wired.groups) LK_TRY(lk_cluster_grown(s->arena, &s->wired, ranks, &s->wired, err));
-	return lk_cluster_grown(s->arena, &s->cluster, ranks, &s->cluster, err);
+			if (sets[i].key == &lk_whatif_keys[k]) LK_TRY(sets[i].key->apply(scenario, sets[i].what, sets[i].value, err));
+	LK_TRY(check_format(scenario, before, err));
+	if (count) LK_TRY(lk_graph_check(scenario->edit.graph, err)); /* half of a message, one rank's part of a collective */
+	int ranks = lk_whatif_ranks(scenario->edit.graph, scenario->before_ranks, scenario->site);
+	if (scenario->wired.groups) LK_TRY(lk_cluster_grown(scenario->arena, &scenario->wired, ranks, &scenario->wired, err));
+	return lk_cluster_grown(scenario->arena, &scenario->cluster, ranks, &scenario->cluster, err);
 }
 
 /* What was measured stands in the graph as the time that it was given, for files and other tools. */
-static void state_times(const lk_scenario *s, const lk_costs *costs) {
-	lk_graph *graph = s->edit.graph;
+static void state_times(const lk_scenario *scenario, const lk_costs *costs) {
+	lk_graph *graph = scenario->edit.graph;
 	for (size_t p = graph->programs.count; p-- > 0;) {
 		uint32_t variant = lk_whatif_variant(graph, costs, (uint32_t)p);
 		const lk_program *program = &graph->programs.at[p];
 		for (size_t c = 0; c < program->calls.count; c++) {
 			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
 			for (uint32_t i = block->begin; i < block->end; i++)
-				if (s->edit.op.at[i].measured_ps > 0 || s->edit.op.at[i].factor != 1)
+				if (scenario->edit.op.at[i].measured_ps > 0 || scenario->edit.op.at[i].factor != 1)
 					graph->ops.measured_ps[i] = lk_costs_get(costs, variant, i)->duration_ps;
 		}
 	}
 }
 
-static lk_status simulate(lk_scenario *s, const lk_ranks *before, lk_whatif_outcome *out, lk_error *err) {
+static lk_status simulate(lk_scenario *scenario, const lk_ranks *before, lk_whatif_outcome *out, lk_error *err) {
 	lk_step_options options = {
 		/* What was measured has been slowed by what ran beside it already. */
-		.no_contention = s->site->no_contention || s->edit.graph->traced,
-		.stragglers = s->stragglers.at,
-		.straggler_count = (uint32_t)s->stragglers.count,
+		.no_contention = scenario->site->no_contention || scenario->edit.graph->traced,
+		.stragglers = scenario->stragglers.at,
+		.straggler_count = (uint32_t)scenario->stragglers.count,
 	};
-	LK_TRY(lk_whatif_price(s, false, &out->step.costs, err));
-	state_times(s, &out->step.costs);
-	out->step.graph = s->edit.graph;
+	LK_TRY(lk_whatif_price(scenario, false, &out->step.costs, err));
+	state_times(scenario, &out->step.costs);
+	out->step.graph = scenario->edit.graph;
 	lk_status status = lk_step_simulate(&options, &out->step, err);
 	if (status == LK_OK && out->step.graph->traced) {
 		out->step.sim.step_ps = lk_traced_step_ps(out->step.graph, &out->step.sim.events, out->step.sim.step_ps);
 		out->step.step_s = (double)out->step.sim.step_ps / LK_PS_PER_S;
 	}
-	if (status == LK_OK) out->uncertainty = lk_whatif_uncertainty(s, &out->step.costs, before, out->step.step_s);
-	s->edit.graph = NULL; /* the step's now */
+	if (status == LK_OK) out->uncertainty = lk_whatif_uncertainty(scenario, &out->step.costs, before, out->step.step_s);
+	scenario->edit.graph = NULL; /* the step's now */
 	return status == LK_OK ? split(out, err) : status;
 }
 
-static lk_status keep_notes(const lk_scenario *s, lk_whatif_outcome *out, lk_error *err) {
-	out->notes = LK_ARRAY(&out->step.arena, const char *, s->notes.count);
+static lk_status keep_notes(const lk_scenario *scenario, lk_whatif_outcome *out, lk_error *err) {
+	out->notes = LK_ARRAY(&out->step.arena, const char *, scenario->notes.count);
 	if (!out->notes) return lk_oom(err);
-	for (size_t i = 0; i < s->notes.count; i++) out->notes[out->note_count++] = s->notes.at[i];
+	for (size_t i = 0; i < scenario->notes.count; i++) out->notes[out->note_count++] = scenario->notes.at[i];
 	return LK_OK;
 }
 

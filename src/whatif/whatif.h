@@ -106,11 +106,11 @@ lk_status lk_whatif_split(const lk_graph *graph, const lk_sim_event *events, siz
 /* ---- whatif_price.c ---- */
 
 /* Costs of the graph under edit. `learn`: it is the base: keeps what the models say of each operation. */
-lk_status lk_whatif_price(lk_scenario *s, bool learn, lk_costs *out, lk_error *err);
+lk_status lk_whatif_price(lk_scenario *scenario, bool learn, lk_costs *out, lk_error *err);
 /* Operations of traces whose shape is not known get one that takes as long: how many. */
-lk_status lk_whatif_stand_in(lk_scenario *s, uint32_t *count, lk_error *err);
+lk_status lk_whatif_stand_in(lk_scenario *scenario, uint32_t *count, lk_error *err);
 /* The rule of docs/METHOD.md, "What-if". */
-double lk_whatif_uncertainty(const lk_scenario *s, const lk_costs *costs, const lk_ranks *before, double step_s);
+double lk_whatif_uncertainty(const lk_scenario *scenario, const lk_costs *costs, const lk_ranks *before, double step_s);
 /* Cost variant of a program's chain 0. */
 uint32_t lk_whatif_variant(const lk_graph *graph, const lk_costs *costs, uint32_t stage);
 

@@ -10,16 +10,16 @@
 #include "base/text.h"
 #include "hw/hw.h"
 
-static lk_status note(lk_scenario *s, const char *text, lk_error *err) {
-	if (!text || !lk_push(&s->notes)) return lk_oom(err);
-	*lk_last(&s->notes) = text;
+static lk_status note(lk_scenario *scenario, const char *text, lk_error *err) {
+	if (!text || !lk_push(&scenario->notes)) return lk_oom(err);
+	*lk_last(&scenario->notes) = text;
 	return LK_OK;
 }
 
 /* An edit that found nothing to change is not an error: of several traces some have it. But it is said. */
-static lk_status say_changed(lk_scenario *s, const char *key, const char *what, lk_error *err) {
-	if (s->edit.changed) return LK_OK;
-	return note(s, lk_arena_printf(s->arena, "%s changes nothing: %s", key, what), err);
+static lk_status say_changed(lk_scenario *scenario, const char *key, const char *what, lk_error *err) {
+	if (scenario->edit.changed) return LK_OK;
+	return note(scenario, lk_arena_printf(scenario->arena, "%s changes nothing: %s", key, what), err);
 }
 
 /* ---- values ---- */
@@ -57,80 +57,80 @@ static lk_status read_bytes(const char *key, const char *value, double *out, lk_
 
 /* ---- where it runs ---- */
 
-static lk_status set_cluster(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_cluster(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	(void)what;
-	return lk_cluster_parse(s->arena, value, &s->cluster, err);
+	return lk_cluster_parse(scenario->arena, value, &scenario->cluster, err);
 }
 
-static lk_status set_gpu(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_gpu(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	const lk_device *device;
 	(void)what;
 	LK_TRY(lk_device_lookup(value, &device, err));
-	return lk_cluster_with_device(s->arena, &s->cluster, device, &s->cluster, err);
+	return lk_cluster_with_device(scenario->arena, &scenario->cluster, device, &scenario->cluster, err);
 }
 
-static void keep_wired(lk_scenario *s) {
-	if (!s->wired.groups) s->wired = s->cluster;
+static void keep_wired(lk_scenario *scenario) {
+	if (!scenario->wired.groups) scenario->wired = scenario->cluster;
 }
 
-static lk_status set_nic(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_nic(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	(void)what;
-	keep_wired(s);
-	return lk_cluster_with_nics(s->arena, &s->cluster, value, &s->cluster, err);
+	keep_wired(scenario);
+	return lk_cluster_with_nics(scenario->arena, &scenario->cluster, value, &scenario->cluster, err);
 }
 
-static lk_status set_link(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_link(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	(void)what;
-	keep_wired(s);
-	return lk_cluster_with_links(s->arena, &s->cluster, value, &s->cluster, err);
+	keep_wired(scenario);
+	return lk_cluster_with_links(scenario->arena, &scenario->cluster, value, &scenario->cluster, err);
 }
 
 /* ---- what runs ---- */
 
-static lk_status set_dtype(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_dtype(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	lk_dtype dtype;
 	(void)what;
 	if (!lk_dtype_parse(value, &dtype))
 		return wrong("dtype", value, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4", err);
-	if (dtype == s->dtype) return LK_OK;
-	LK_TRY(lk_edit_dtype(&s->edit, dtype, err));
-	s->dtype = dtype;
+	if (dtype == scenario->dtype) return LK_OK;
+	LK_TRY(lk_edit_dtype(&scenario->edit, dtype, err));
+	scenario->dtype = dtype;
 	return LK_OK;
 }
 
-static lk_status set_batch(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_batch(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	double factor;
 	(void)what;
 	LK_TRY(read_factor("batch", value, false, &factor, err));
-	if (factor != 1) lk_edit_batch(&s->edit, factor, s->mask);
+	if (factor != 1) lk_edit_batch(&scenario->edit, factor, scenario->mask);
 	return LK_OK;
 }
 
-static lk_status set_bucket(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_bucket(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	double bytes;
 	(void)what;
 	LK_TRY(read_bytes("bucket", value, &bytes, err));
-	LK_TRY(lk_edit_buckets(&s->edit, bytes, s->mask, err));
-	return say_changed(s, "bucket", "no gradients are reduced in buckets of another size", err);
+	LK_TRY(lk_edit_buckets(&scenario->edit, bytes, scenario->mask, err));
+	return say_changed(scenario, "bucket", "no gradients are reduced in buckets of another size", err);
 }
 
-static lk_status set_overlap(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_overlap(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	bool on;
 	(void)what;
 	LK_TRY(read_switch("overlap", value, &on, err));
-	LK_TRY(lk_edit_overlap(&s->edit, on, s->mask, err));
-	return say_changed(s, "overlap", on ? "gradients hold nothing up already" : "no collective runs beside compute",
+	LK_TRY(lk_edit_overlap(&scenario->edit, on, scenario->mask, err));
+	return say_changed(scenario, "overlap", on ? "gradients hold nothing up already" : "no collective runs beside compute",
 					   err);
 }
 
-static lk_status set_fused(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_fused(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	bool on;
 	(void)what;
 	LK_TRY(read_switch("fused-optimizer", value, &on, err));
 	if (!on)
 		return wrong("fused-optimizer", value, "only on can be asked: nothing tells the parts of a fused one", err);
-	LK_TRY(lk_edit_fuse_optimizer(&s->edit, err));
-	return say_changed(s, "fused-optimizer", "the optimizer is one kernel, or no operation is known to be one", err);
+	LK_TRY(lk_edit_fuse_optimizer(&scenario->edit, err));
+	return say_changed(scenario, "fused-optimizer", "the optimizer is one kernel, or no operation is known to be one", err);
 }
 
 /* ---- the host ---- */
@@ -142,64 +142,64 @@ static double graph_share(void) {
 	return c.launch_s > 0 ? fmin(1, c.graph_launch_s / c.launch_s) : 0;
 }
 
-static lk_status set_launch(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_launch(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	(void)what;
 	if (lk_same_name(value, "graphs")) {
-		s->cuda_graphs = true;
-		if (s->edit.graph->traced) lk_edit_host(&s->edit, graph_share());
+		scenario->cuda_graphs = true;
+		if (scenario->edit.graph->traced) lk_edit_host(&scenario->edit, graph_share());
 		return LK_OK;
 	}
 	double factor;
 	if (read_factor("launch", value, true, &factor, NULL) != LK_OK)
 		return wrong("launch", value, "write graphs, 0, or a factor as 0.5x", err);
-	s->launch *= factor;
-	if (s->edit.graph->traced) lk_edit_host(&s->edit, factor);
+	scenario->launch *= factor;
+	if (scenario->edit.graph->traced) lk_edit_host(&scenario->edit, factor);
 	return LK_OK;
 }
 
-static lk_status set_host(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_host(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	double factor;
 	(void)what;
 	LK_TRY(read_factor("host", value, true, &factor, err));
-	s->launch *= factor;
-	lk_edit_host(&s->edit, factor);
+	scenario->launch *= factor;
+	lk_edit_host(&scenario->edit, factor);
 	return LK_OK;
 }
 
-static lk_status set_loading(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_loading(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	double factor;
 	(void)what;
 	LK_TRY(read_factor("data-loading", value, true, &factor, err));
-	lk_edit_data_loading(&s->edit, factor);
-	return say_changed(s, "data-loading", "no operation of the host is known to load data", err);
+	lk_edit_data_loading(&scenario->edit, factor);
+	return say_changed(scenario, "data-loading", "no operation of the host is known to load data", err);
 }
 
 /* ---- by name ---- */
 
-static lk_status unknown_operation(const lk_scenario *s, const char *key, const char *what, lk_error *err) {
-	const lk_intern *names = s->edit.graph->names;
+static lk_status unknown_operation(const lk_scenario *scenario, const char *key, const char *what, lk_error *err) {
+	const lk_intern *names = scenario->edit.graph->names;
 	uint32_t count = lk_intern_count(names);
 	char shown[80];
 	lk_fail(err, LK_ERR_INPUT, key, "no operation is called '%s'", lk_escape(what, shown, sizeof shown));
-	const char **list = LK_ARRAY(s->arena, const char *, count);
+	const char **list = LK_ARRAY(scenario->arena, const char *, count);
 	for (uint32_t i = 0; list && i < count; i++) list[i] = lk_intern_text(names, i);
 	const char *near = list ? lk_nearest(what, list, count) : NULL;
 	if (near && *near) return lk_hint(err, "did you mean %.80s?", lk_escape(near, shown, sizeof shown));
 	return lk_hint(err, "give a name of the graph, a kind as gemm or all_reduce, or a pattern with * and ?");
 }
 
-static lk_status set_op(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_op(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	double factor;
 	LK_TRY(read_factor("op", value, true, &factor, err));
-	lk_edit_factor(&s->edit, what, factor);
-	return s->edit.changed ? LK_OK : unknown_operation(s, "op", what, err);
+	lk_edit_factor(&scenario->edit, what, factor);
+	return scenario->edit.changed ? LK_OK : unknown_operation(scenario, "op", what, err);
 }
 
-static lk_status set_remove(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_remove(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	if (value) return wrong("remove", value, "write remove:NAME", err);
-	lk_edit_remove(&s->edit, what);
-	if (!s->edit.changed) return unknown_operation(s, "remove", what, err);
-	lk_status status = lk_graph_check(s->edit.graph, err);
+	lk_edit_remove(&scenario->edit, what);
+	if (!scenario->edit.changed) return unknown_operation(scenario, "remove", what, err);
+	lk_status status = lk_graph_check(scenario->edit.graph, err);
 	return status == LK_ERR_INPUT ? lk_hint(err, "remove both ends of a message, a collective on all its ranks")
 								  : status;
 }
@@ -207,35 +207,35 @@ static lk_status set_remove(lk_scenario *s, const char *what, const char *value,
 /* ---- how many ---- */
 
 /* `ranks` of the run; the graph may hold some of them, which stand for the others. */
-static lk_status grow(lk_scenario *s, double ranks, const char *key, const char *value, lk_error *err) {
-	uint32_t held = s->edit.graph->ranks.world, all = s->site->run_ranks > held ? s->site->run_ranks : held;
+static lk_status grow(lk_scenario *scenario, double ranks, const char *key, const char *value, lk_error *err) {
+	uint32_t held = scenario->edit.graph->ranks.world, all = scenario->site->run_ranks > held ? scenario->site->run_ranks : held;
 	ranks = ranks * held / all;
 	if (!(ranks >= 1 && ranks <= 1 << 24) || ranks != floor(ranks))
 		return wrong(key, value,
 		             held == all ? "it must give a whole number of ranks"
 		                         : "it must give a whole number of copies of the traced ranks",
 		             err);
-	if (lk_edit_ranks(&s->edit, (uint32_t)ranks, s->mask, err) == LK_OK) return LK_OK;
+	if (lk_edit_ranks(&scenario->edit, (uint32_t)ranks, scenario->mask, err) == LK_OK) return LK_OK;
 	if (err) lk_copy(err->where, sizeof err->where, key);
 	return err ? err->status : LK_ERR_INPUT;
 }
 
-static lk_status set_gpus(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_gpus(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	long long ranks;
 	(void)what;
 	LK_TRY(lk_parse_int(value, 1, 1 << 24, &ranks, "gpus", err));
-	return grow(s, (double)ranks, "gpus", value, err);
+	return grow(scenario, (double)ranks, "gpus", value, err);
 }
 
-static lk_status set_scale(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_scale(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	double factor;
 	(void)what;
 	LK_TRY(read_factor("scale", value, false, &factor, err));
-	uint32_t held = s->edit.graph->ranks.world, all = s->site->run_ranks > held ? s->site->run_ranks : held;
-	return grow(s, all * factor, "scale", value, err);
+	uint32_t held = scenario->edit.graph->ranks.world, all = scenario->site->run_ranks > held ? scenario->site->run_ranks : held;
+	return grow(scenario, all * factor, "scale", value, err);
 }
 
-static lk_status set_straggler(lk_scenario *s, const char *what, const char *value, lk_error *err) {
+static lk_status set_straggler(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
 	const char *colon = strchr(value, ':');
 	long long rank;
 	lk_straggler slow;
@@ -247,12 +247,12 @@ static lk_status set_straggler(lk_scenario *s, const char *what, const char *val
 	LK_TRY(lk_parse_int(number, 0, UINT32_MAX - 1, &rank, "straggler", err));
 	LK_TRY(read_factor("straggler", colon + 1, false, &slow.factor, err));
 	slow.rank = (uint32_t)rank;
-	if (slow.rank >= s->edit.graph->ranks.world)
+	if (slow.rank >= scenario->edit.graph->ranks.world)
 		return lk_fail(err, LK_ERR_INPUT, "straggler", "there is no rank %u; the last is %u", slow.rank,
-					   s->edit.graph->ranks.world - 1);
+					   scenario->edit.graph->ranks.world - 1);
 	if (slow.factor == 1) return LK_OK;
-	if (!lk_push(&s->stragglers)) return lk_oom(err);
-	*lk_last(&s->stragglers) = slow;
+	if (!lk_push(&scenario->stragglers)) return lk_oom(err);
+	*lk_last(&scenario->stragglers) = slow;
 	return LK_OK;
 }
 

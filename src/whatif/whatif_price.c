@@ -23,27 +23,27 @@
 /* ---- the models on a site ---- */
 
 /* The profile of the stack that predict would take for the job. */
-static void constants_of(const lk_scenario *s, lk_constants *out) {
+static void constants_of(const lk_scenario *scenario, lk_constants *out) {
 	lk_job job;
 	memset(&job, 0, sizeof job);
-	lk_copy(job.profile, sizeof job.profile, s->site->stack);
-	lk_copy(job.release, sizeof job.release, s->site->release ? s->site->release : "");
-	job.dtype = s->dtype;
+	lk_copy(job.profile, sizeof job.profile, scenario->site->stack);
+	lk_copy(job.release, sizeof job.release, scenario->site->release ? scenario->site->release : "");
+	job.dtype = scenario->dtype;
 	lk_profile_constants(&job, out);
-	out->launch_s *= s->launch, out->graph_launch_s *= s->launch, out->expert_launch_s *= s->launch;
+	out->launch_s *= scenario->launch, out->graph_launch_s *= scenario->launch, out->expert_launch_s *= scenario->launch;
 }
 
-static lk_status model_costs(const lk_scenario *s, const lk_cluster *cluster, lk_arena *arena, lk_costs *out,
+static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *cluster, lk_arena *arena, lk_costs *out,
 							 lk_error *err) {
 	lk_constants constants;
-	constants_of(s, &constants);
+	constants_of(scenario, &constants);
 	lk_cost_options options = {
 		.constants = &constants,
-		.cuda_graphs = s->cuda_graphs,
-		.compiled = s->site->compiled,
+		.cuda_graphs = scenario->cuda_graphs,
+		.compiled = scenario->site->compiled,
 		.experts_eager = true,
 	};
-	return lk_costs_build(arena, s->edit.graph, cluster, &options, out, err);
+	return lk_costs_build(arena, scenario->edit.graph, cluster, &options, out, err);
 }
 
 uint32_t lk_whatif_variant(const lk_graph *graph, const lk_costs *costs, uint32_t stage) {
@@ -77,43 +77,43 @@ static bool has_model(unsigned kind) {
 }
 
 static bool shapeless(const lk_edit *edit, uint32_t i) {
-	const lk_ops *o = &edit->graph->ops;
-	if (edit->op.at[i].measured_ps <= 0 || !has_model(o->kind[i])) return false;
-	if (multiplies(o->kind[i]) || is_attention(o->kind[i])) return !(o->m[i] > 0 && o->n[i] > 0 && o->k[i] > 0);
-	return !(o->bytes[i] > 0);
+	const lk_ops *ops = &edit->graph->ops;
+	if (edit->op.at[i].measured_ps <= 0 || !has_model(ops->kind[i])) return false;
+	if (multiplies(ops->kind[i]) || is_attention(ops->kind[i])) return !(ops->m[i] > 0 && ops->n[i] > 0 && ops->k[i] > 0);
+	return !(ops->bytes[i] > 0);
 }
 
 /* `size` times as much work as before; at first the smallest of its kind: a product of 256^3, heads of 128 on 1024
  * tokens, 64 KiB. */
-static void set_shape(lk_ops *o, uint32_t i, double size, bool first) {
-	if (multiplies(o->kind[i])) {
-		double side = first ? 256 : o->m[i] * cbrt(size), element = fmax(2, lk_dtype_bytes((lk_dtype)o->dtype[i]));
-		o->m[i] = o->n[i] = o->k[i] = side, o->batch[i] = 1;
-		o->bytes[i] = 3 * side * side * element, o->flops[i] = 2 * side * side * side;
-	} else if (is_attention(o->kind[i])) {
-		o->m[i] = o->n[i] = 1024, o->k[i] = 128, o->batch[i] = first ? 1 : o->batch[i] * size;
-		o->bytes[i] = o->batch[i] * 4 * 1024 * 128 * 2, o->flops[i] = o->batch[i] * 4 * 1024.0 * 1024 * 128;
+static void set_shape(lk_ops *ops, uint32_t i, double size, bool first) {
+	if (multiplies(ops->kind[i])) {
+		double side = first ? 256 : ops->m[i] * cbrt(size), element = fmax(2, lk_dtype_bytes((lk_dtype)ops->dtype[i]));
+		ops->m[i] = ops->n[i] = ops->k[i] = side, ops->batch[i] = 1;
+		ops->bytes[i] = 3 * side * side * element, ops->flops[i] = 2 * side * side * side;
+	} else if (is_attention(ops->kind[i])) {
+		ops->m[i] = ops->n[i] = 1024, ops->k[i] = 128, ops->batch[i] = first ? 1 : ops->batch[i] * size;
+		ops->bytes[i] = ops->batch[i] * 4 * 1024 * 128 * 2, ops->flops[i] = ops->batch[i] * 4 * 1024.0 * 1024 * 128;
 	} else {
-		o->bytes[i] = first ? 65536 : o->bytes[i] * size;
+		ops->bytes[i] = first ? 65536 : ops->bytes[i] * size;
 	}
 }
 
 enum { ROUNDS = 12 };
 
 /* Times grow by less than the work, so a step by their ratio never goes too far up. */
-static lk_status fit_shapes(lk_scenario *s, const uint32_t *op, uint32_t count, lk_error *err) {
+static lk_status fit_shapes(lk_scenario *scenario, const uint32_t *op, uint32_t count, lk_error *err) {
 	for (int round = 0; round < ROUNDS; round++) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_costs costs = {0};
-		lk_status status = model_costs(s, &s->cluster, &arena, &costs, err);
-		const uint32_t *variant = status == LK_OK ? variants(&arena, s->edit.graph, &costs) : NULL;
+		lk_status status = model_costs(scenario, &scenario->cluster, &arena, &costs, err);
+		const uint32_t *variant = status == LK_OK ? variants(&arena, scenario->edit.graph, &costs) : NULL;
 		if (status == LK_OK && !variant) status = lk_oom(err);
 		double worst = 0;
 		for (uint32_t k = 0; k < count && status == LK_OK; k++) {
 			double model = (double)lk_costs_get(&costs, variant[op[k]], op[k])->duration_ps;
-			double ratio = model > 0 ? s->edit.op.at[op[k]].measured_ps / model : 1;
+			double ratio = model > 0 ? scenario->edit.op.at[op[k]].measured_ps / model : 1;
 			ratio = fmin(fmax(ratio, .125), 1e4);
-			set_shape(&s->edit.graph->ops, op[k], ratio, false);
+			set_shape(&scenario->edit.graph->ops, op[k], ratio, false);
 			worst = fmax(worst, ratio - 1);
 		}
 		lk_arena_free(&arena);
@@ -123,16 +123,16 @@ static lk_status fit_shapes(lk_scenario *s, const uint32_t *op, uint32_t count, 
 	return LK_OK;
 }
 
-lk_status lk_whatif_stand_in(lk_scenario *s, uint32_t *count, lk_error *err) {
+lk_status lk_whatif_stand_in(lk_scenario *scenario, uint32_t *count, lk_error *err) {
 	LK_VEC(uint32_t) found = {0};
 	*count = 0;
-	for (uint32_t i = 0; i < s->edit.op.count; i++) {
-		if (!shapeless(&s->edit, i)) continue;
+	for (uint32_t i = 0; i < scenario->edit.op.count; i++) {
+		if (!shapeless(&scenario->edit, i)) continue;
 		if (!lk_push(&found)) return lk_vec_free(&found), lk_oom(err);
 		*lk_last(&found) = i;
-		set_shape(&s->edit.graph->ops, i, 1, true);
+		set_shape(&scenario->edit.graph->ops, i, 1, true);
 	}
-	lk_status status = found.count ? fit_shapes(s, found.at, (uint32_t)found.count, err) : LK_OK;
+	lk_status status = found.count ? fit_shapes(scenario, found.at, (uint32_t)found.count, err) : LK_OK;
 	*count = (uint32_t)found.count;
 	lk_vec_free(&found);
 	return status;
@@ -154,12 +154,12 @@ static double octaves(const lk_cluster *from, const lk_cluster *to) {
 }
 
 /* Rates a share of the way. */
-static lk_status between(lk_arena *arena, const lk_scenario *s, double share, lk_cluster *out, lk_error *err) {
-	*out = s->wired;
+static lk_status between(lk_arena *arena, const lk_scenario *scenario, double share, lk_cluster *out, lk_error *err) {
+	*out = scenario->wired;
 	out->node = LK_ARRAY(arena, lk_node, (size_t)out->groups);
 	if (!out->node) return lk_oom(err);
 	for (int g = 0; g < out->groups; g++) {
-		const lk_node *a = &s->wired.node[g], *b = &s->cluster.node[g];
+		const lk_node *a = &scenario->wired.node[g], *b = &scenario->cluster.node[g];
 		out->node[g] = *a;
 		if (a->nic_rate > 0) out->node[g].nic_rate = a->nic_rate * pow(b->nic_rate / a->nic_rate, share);
 		if (a->intra_rate > 0) out->node[g].intra_rate = a->intra_rate * pow(b->intra_rate / a->intra_rate, share);
@@ -177,18 +177,18 @@ static void keep_better(const lk_graph *graph, const lk_costs *way, bool faster,
 		}
 }
 
-static lk_status along_the_way(const lk_scenario *s, lk_costs *out, lk_error *err) {
+static lk_status along_the_way(const lk_scenario *scenario, lk_costs *out, lk_error *err) {
 	enum { MOST_STOPS = 32 };
-	double far = octaves(&s->wired, &s->cluster);
+	double far = octaves(&scenario->wired, &scenario->cluster);
 	if (!(fabs(far) > 0)) return LK_OK;
 	int stops = (int)fmin(ceil(8 * fabs(far) * (1 - 1e-9)), MOST_STOPS);
 	for (int stop = 0; stop < stops; stop++) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_cluster cluster;
 		lk_costs way = {0};
-		lk_status status = between(&arena, s, (double)stop / stops, &cluster, err);
-		if (status == LK_OK) status = model_costs(s, &cluster, &arena, &way, err);
-		if (status == LK_OK) keep_better(s->edit.graph, &way, far > 0, out);
+		lk_status status = between(&arena, scenario, (double)stop / stops, &cluster, err);
+		if (status == LK_OK) status = model_costs(scenario, &cluster, &arena, &way, err);
+		if (status == LK_OK) keep_better(scenario->edit.graph, &way, far > 0, out);
 		lk_arena_free(&arena);
 		LK_TRY(status);
 	}
@@ -210,17 +210,17 @@ static void price_op(const lk_edit_op *known, bool modelled, lk_cost *cost) {
 	set_duration(cost, ps * known->factor);
 }
 
-lk_status lk_whatif_price(lk_scenario *s, bool learn, lk_costs *out, lk_error *err) {
-	LK_TRY(model_costs(s, &s->cluster, s->arena, out, err));
-	if (s->wired.groups) LK_TRY(along_the_way(s, out, err));
-	const lk_ops *ops = &s->edit.graph->ops;
-	const uint32_t *variant = variants(s->arena, s->edit.graph, out);
+lk_status lk_whatif_price(lk_scenario *scenario, bool learn, lk_costs *out, lk_error *err) {
+	LK_TRY(model_costs(scenario, &scenario->cluster, scenario->arena, out, err));
+	if (scenario->wired.groups) LK_TRY(along_the_way(scenario, out, err));
+	const lk_ops *ops = &scenario->edit.graph->ops;
+	const uint32_t *variant = variants(scenario->arena, scenario->edit.graph, out);
 	if (!variant) return lk_oom(err);
 	for (uint32_t i = 0; i < ops->count && learn; i++)
-		s->edit.op.at[i].modelled_ps = (double)lk_costs_get(out, variant[i], i)->duration_ps;
+		scenario->edit.op.at[i].modelled_ps = (double)lk_costs_get(out, variant[i], i)->duration_ps;
 	for (uint32_t v = 0; v < out->variants; v++)
 		for (uint32_t i = 0; i < ops->count; i++)
-			price_op(&s->edit.op.at[i], has_model(ops->kind[i]), &out->at[(size_t)v * out->ops + i]);
+			price_op(&scenario->edit.op.at[i], has_model(ops->kind[i]), &out->at[(size_t)v * out->ops + i]);
 	return LK_OK;
 }
 
@@ -235,10 +235,10 @@ static int family_of(unsigned kind) {
 
 /* Mean error of a family's fits in the calibration in use: of all devices where such a row is, else over its rows. */
 static double family_error(const char *family) {
-	const lk_calibration *c = lk_calibration_current();
+	const lk_calibration *calibration = lk_calibration_current();
 	double sum = 0, weight = 0;
-	for (size_t i = 0; i < c->rows.count; i++) {
-		const lk_calibration_row *row = &c->rows.at[i];
+	for (size_t i = 0; i < calibration->rows.count; i++) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
 		if (strcmp(row->family, family) != 0 || !(row->error >= 0)) continue;
 		sum += row->error * row->points, weight += row->points;
 	}
@@ -251,8 +251,8 @@ static double distance(const lk_edit_op *known, double ps) {
 	return before > 0 && ps > 0 ? fmin(1, fabs(log2(ps / before))) : 0;
 }
 
-static void carried_time(const lk_scenario *s, const lk_costs *costs, double carried[FAMILIES]) {
-	const lk_graph *graph = s->edit.graph;
+static void carried_time(const lk_scenario *scenario, const lk_costs *costs, double carried[FAMILIES]) {
+	const lk_graph *graph = scenario->edit.graph;
 	for (size_t p = 0; p < graph->programs.count; p++) {
 		uint32_t variant = lk_whatif_variant(graph, costs, (uint32_t)p);
 		const lk_program *program = &graph->programs.at[p];
@@ -260,7 +260,7 @@ static void carried_time(const lk_scenario *s, const lk_costs *costs, double car
 			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
 			for (uint32_t i = block->begin; i < block->end; i++) {
 				double ps = (double)lk_costs_get(costs, variant, i)->duration_ps;
-				double far = has_model(graph->ops.kind[i]) ? distance(&s->edit.op.at[i], ps) : 0;
+				double far = has_model(graph->ops.kind[i]) ? distance(&scenario->edit.op.at[i], ps) : 0;
 				carried[family_of(graph->ops.kind[i])] += far * ps * program->calls.at[c].repeat;
 			}
 		}
@@ -283,18 +283,18 @@ static bool has_experts(const lk_graph *graph) {
 
 /* Of the base: a replay's mean error, 3.3 % in Lumos (arXiv 2504.09307, abstract) where the trace does not say its own;
  * of a prediction half its 80 % range. */
-static double base_error(const lk_scenario *s) {
-	if (s->edit.graph->traced) return s->site->replay_error > 0 ? s->site->replay_error : 0.033;
-	const char *runs = has_experts(s->edit.graph) ? "experts" : "dense";
+static double base_error(const lk_scenario *scenario) {
+	if (scenario->edit.graph->traced) return scenario->site->replay_error > 0 ? scenario->site->replay_error : 0.033;
+	const char *runs = has_experts(scenario->edit.graph) ? "experts" : "dense";
 	const lk_calibration_row *range = lk_calibration_find(lk_calibration_current(), "range", "step", runs);
 	return (lk_calibration_value(range, "high", 1.25) - lk_calibration_value(range, "low", .8)) / 2;
 }
 
-double lk_whatif_uncertainty(const lk_scenario *s, const lk_costs *costs, const lk_ranks *before, double step_s) {
+double lk_whatif_uncertainty(const lk_scenario *scenario, const lk_costs *costs, const lk_ranks *before, double step_s) {
 	const char *const families[FAMILIES] = {"gemm", "memory", "collective"};
-	double carried[FAMILIES] = {0}, ranks = more_ranks(before->world, s->edit.graph->ranks.world);
-	double base = base_error(s), sum = base * base + ranks * ranks;
-	carried_time(s, costs, carried);
+	double carried[FAMILIES] = {0}, ranks = more_ranks(before->world, scenario->edit.graph->ranks.world);
+	double base = base_error(scenario), sum = base * base + ranks * ranks;
+	carried_time(scenario, costs, carried);
 	for (int f = 0; f < FAMILIES && step_s > 0; f++) {
 		double share = fmin(1, carried[f] / step_s) * family_error(families[f]);
 		sum += share * share;

@@ -41,26 +41,26 @@ struct origin {
 	double replay_error;     /* 0 not known */
 };
 
-static lk_status read_site(struct answer *a, const lk_whatif_request *r, const struct origin *from, lk_whatif_site *out, lk_error *err) {
-	*out = (lk_whatif_site){.stack = r->stack,
-							.release = r->release,
-							.cuda_graphs = r->cuda_graphs,
-							.compiled = r->compile,
-							.no_contention = r->no_contention,
+static lk_status read_site(struct answer *answer, const lk_whatif_request *request, const struct origin *from, lk_whatif_site *out, lk_error *err) {
+	*out = (lk_whatif_site){.stack = request->stack,
+							.release = request->release,
+							.cuda_graphs = request->cuda_graphs,
+							.compiled = request->compile,
+							.no_contention = request->no_contention,
 							.run_ranks = from->ranks,
-							.data_parallel = r->data_parallel,
+							.data_parallel = request->data_parallel,
 							.replay_error = from->replay_error};
-	LK_TRY(lk_request_check_stack(r->stack, err));
-	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-	if (r->cluster) return lk_cluster_parse(&a->arena, r->cluster, &out->cluster, err);
+	LK_TRY(lk_request_check_stack(request->stack, err));
+	if (request->cluster && request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (request->cluster) return lk_cluster_parse(&answer->arena, request->cluster, &out->cluster, err);
 	const lk_device *device = from->device;
-	if (r->gpu) LK_TRY(lk_device_lookup(r->gpu, &device, err));
+	if (request->gpu) LK_TRY(lk_device_lookup(request->gpu, &device, err));
 	if (!device) {
-		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s not say on which GPU it ran", a->w.traced ? "the traces do" : "a step graph does");
+		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s not say on which GPU it ran", answer->w.traced ? "the traces do" : "a step graph does");
 		return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster, as for predict");
 	}
 	if (from->ranks > INT32_MAX) return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", from->ranks);
-	return lk_cluster_simple(&a->arena, device, (int)from->ranks, 0, 0, &out->cluster, err);
+	return lk_cluster_simple(&answer->arena, device, (int)from->ranks, 0, 0, &out->cluster, err);
 }
 
 /* How well the run's steps predict one another says how far its base can be trusted; of long traces it would take long. */
@@ -76,11 +76,11 @@ static lk_status nothing_there(const lk_traces *traces, lk_error *err) {
 	return lk_hint(err, "profile with CPU and CUDA activities");
 }
 
-static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *r, lk_graph **out, struct origin *from, lk_error *err) {
+static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *request, lk_graph **out, struct origin *from, lk_error *err) {
 	lk_lifted *lifted;
 	uint32_t step = 0;
 	long long number = -1;
-	if (r->step) LK_TRY(lk_parse_int(r->step, 0, LLONG_MAX, &number, "--step", err));
+	if (request->step) LK_TRY(lk_parse_int(request->step, 0, LLONG_MAX, &number, "--step", err));
 	LK_TRY(lk_traced_usual_step(traces, number, &step, err));
 	LK_TRY(lk_lift(traces, step, LK_NONE, &lifted, err));
 	from->device = lk_traced_device(traces);
@@ -94,61 +94,61 @@ static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *r, lk_g
 	return status;
 }
 
-static lk_status read_traces(const lk_whatif_request *r, lk_graph **out, struct origin *from, lk_error *err) {
+static lk_status read_traces(const lk_whatif_request *request, lk_graph **out, struct origin *from, lk_error *err) {
 	lk_read_limits limits = {.shapes = true};
 	lk_traces *traces;
-	LK_TRY(lk_traces_read(r->paths, (uint32_t)r->path_count, &limits, 0, &traces, err));
-	lk_status status = lift_traces(traces, r, out, from, err);
+	LK_TRY(lk_traces_read(request->paths, (uint32_t)request->path_count, &limits, 0, &traces, err));
+	lk_status status = lift_traces(traces, request, out, from, err);
 	lk_traces_free(traces);
 	return status;
 }
 
-static lk_status read_graph(const lk_whatif_request *r, lk_graph **out, struct origin *from, lk_error *err) {
-	if (r->path_count == 1 && lk_is_graph_file(r->paths[0])) {
-		if (r->step) return lk_fail(err, LK_ERR_INPUT, "--step", "a graph holds one step");
-		LK_TRY(lk_graph_read(r->paths[0], out, err));
+static lk_status read_graph(const lk_whatif_request *request, lk_graph **out, struct origin *from, lk_error *err) {
+	if (request->path_count == 1 && lk_is_graph_file(request->paths[0])) {
+		if (request->step) return lk_fail(err, LK_ERR_INPUT, "--step", "a graph holds one step");
+		LK_TRY(lk_graph_read(request->paths[0], out, err));
 		from->ranks = (*out)->ranks.world;
 		return LK_OK;
 	}
-	if (r->path_count > 0) return read_traces(r, out, from, err);
+	if (request->path_count > 0) return read_traces(request, out, from, err);
 	lk_fail(err, LK_ERR_INPUT, "whatif", "no file");
 	return lk_hint(err, "give traces, or a step graph as `lockstep predict --graph FILE` writes it");
 }
 
-static lk_status read_base(struct answer *a, const lk_whatif_request *r, lk_error *err) {
+static lk_status read_base(struct answer *answer, const lk_whatif_request *request, lk_error *err) {
 	lk_graph *graph = NULL;
 	struct origin from = {0};
-	if (r->calibration) LK_TRY(lk_calibration_use(r->calibration, err));
-	LK_TRY(read_graph(r, &graph, &from, err));
-	a->base_ranks = from.ranks, a->graph_ranks = graph->ranks.world, a->w.traced = graph->traced;
-	lk_status status = read_site(a, r, &from, &a->site, err);
-	if (status == LK_OK) status = lk_whatif_begin(graph, &a->site, &a->base, err);
+	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	LK_TRY(read_graph(request, &graph, &from, err));
+	answer->base_ranks = from.ranks, answer->graph_ranks = graph->ranks.world, answer->w.traced = graph->traced;
+	lk_status status = read_site(answer, request, &from, &answer->site, err);
+	if (status == LK_OK) status = lk_whatif_begin(graph, &answer->site, &answer->base, err);
 	lk_graph_free(graph);
 	return status;
 }
 
 /* ---- what is asked ---- */
 
-static lk_status read_sets(struct answer *a, const char *sets, lk_error *err) {
-	char *copy = sets ? lk_arena_strdup(&a->arena, sets) : NULL, *rest = copy, *line;
+static lk_status read_sets(struct answer *answer, const char *sets, lk_error *err) {
+	char *copy = sets ? lk_arena_strdup(&answer->arena, sets) : NULL, *rest = copy, *line;
 	if (sets && !copy) return lk_oom(err);
 	while ((line = strsep(&rest, "\n"))) {
-		if (a->group_count == MOST_GROUPS) return lk_fail(err, LK_ERR_INPUT, "--set", "more than %d", MOST_GROUPS);
-		lk_whatif_sets *sets_of = &a->groups[a->group_count];
-		LK_TRY(lk_whatif_parse(&a->arena, line, sets_of, err));
-		for (size_t g = 0; g < a->group_count; g++)
-			LK_TRY(lk_whatif_check_twice(&a->groups[g].at[0], &sets_of->at[0], err));
-		a->group_count++;
+		if (answer->group_count == MOST_GROUPS) return lk_fail(err, LK_ERR_INPUT, "--set", "more than %d", MOST_GROUPS);
+		lk_whatif_sets *sets_of = &answer->groups[answer->group_count];
+		LK_TRY(lk_whatif_parse(&answer->arena, line, sets_of, err));
+		for (size_t g = 0; g < answer->group_count; g++)
+			LK_TRY(lk_whatif_check_twice(&answer->groups[g].at[0], &sets_of->at[0], err));
+		answer->group_count++;
 	}
 	return LK_OK;
 }
 
 /* Columns: the base, every value alone, every combination where there is more than one set. */
-static lk_status count_columns(const struct answer *a, size_t *singles, size_t *combinations, lk_error *err) {
-	*singles = 0, *combinations = a->group_count > 1;
-	for (size_t g = 0; g < a->group_count; g++) {
-		*singles += a->groups[g].count;
-		*combinations *= a->groups[g].count;
+static lk_status count_columns(const struct answer *answer, size_t *singles, size_t *combinations, lk_error *err) {
+	*singles = 0, *combinations = answer->group_count > 1;
+	for (size_t g = 0; g < answer->group_count; g++) {
+		*singles += answer->groups[g].count;
+		*combinations *= answer->groups[g].count;
 		if (*combinations > MOST_COLUMNS || *singles > MOST_COLUMNS) {
 			lk_fail(err, LK_ERR_INPUT, "--set", "more than %d combinations", MOST_COLUMNS);
 			return lk_hint(err, "give shorter lists");
@@ -159,174 +159,174 @@ static lk_status count_columns(const struct answer *a, size_t *singles, size_t *
 
 /* ---- columns ---- */
 
-static lk_status label(struct answer *a, const lk_whatif_set *sets, size_t count, lk_whatif_column *out, lk_error *err) {
-	const char **texts = LK_ARRAY(&a->arena, const char *, count);
+static lk_status label(struct answer *answer, const lk_whatif_set *sets, size_t count, lk_whatif_column *out, lk_error *err) {
+	const char **texts = LK_ARRAY(&answer->arena, const char *, count);
 	out->label = count ? "" : "base";
 	for (size_t i = 0; texts && out->label && i < count; i++) {
 		texts[i] = sets[i].text;
-		out->label = lk_arena_printf(&a->arena, "%s%s%s", out->label, i ? " " : "", sets[i].text);
+		out->label = lk_arena_printf(&answer->arena, "%s%s%s", out->label, i ? " " : "", sets[i].text);
 	}
 	out->sets = texts, out->set_count = (int)count;
 	return texts && out->label ? LK_OK : lk_oom(err);
 }
 
-static lk_status copy_notes(struct answer *a, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
-	const char **notes = LK_ARRAY(&a->arena, const char *, from->note_count);
-	for (size_t i = 0; notes && i < from->note_count; i++) notes[i] = lk_arena_strdup(&a->arena, from->notes[i]);
+static lk_status copy_notes(struct answer *answer, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
+	const char **notes = LK_ARRAY(&answer->arena, const char *, from->note_count);
+	for (size_t i = 0; notes && i < from->note_count; i++) notes[i] = lk_arena_strdup(&answer->arena, from->notes[i]);
 	out->notes = notes, out->note_count = (int)from->note_count;
 	return notes ? LK_OK : lk_oom(err);
 }
 
 /* Scaling efficiency: what a rank gets done in a second, of what it does with the same changes on as many ranks as the
  * base has. Without samples: of the step's inverse, as copies do the same work. */
-static lk_status efficiency(const struct answer *a, const lk_whatif_set *sets, size_t count, lk_whatif_column *c,
+static lk_status efficiency(const struct answer *answer, const lk_whatif_set *sets, size_t count, lk_whatif_column *column,
 							lk_error *err) {
 	lk_whatif_set others[MOST_GROUPS];
 	lk_whatif_outcome outcome;
 	size_t kept = 0;
-	c->efficiency = NAN;
-	if ((uint32_t)c->ranks == a->base_ranks || c->step_s <= 0) return LK_OK;
+	column->efficiency = NAN;
+	if ((uint32_t)column->ranks == answer->base_ranks || column->step_s <= 0) return LK_OK;
 	for (size_t i = 0; i < count; i++)
 		if (!sets[i].key->ranks && strcmp(sets[i].key->name, "straggler") != 0) others[kept++] = sets[i];
-	lk_status status = lk_whatif_try(a->base, others, kept, &outcome, err);
-	if (status == LK_OK && c->samples_per_s > 0)
-		c->efficiency =
-			c->samples_per_s / c->ranks / (outcome.step.graph->samples / outcome.step.step_s / a->base_ranks);
+	lk_status status = lk_whatif_try(answer->base, others, kept, &outcome, err);
+	if (status == LK_OK && column->samples_per_s > 0)
+		column->efficiency =
+			column->samples_per_s / column->ranks / (outcome.step.graph->samples / outcome.step.step_s / answer->base_ranks);
 	else if (status == LK_OK)
-		c->efficiency = outcome.step.step_s / c->step_s;
+		column->efficiency = outcome.step.step_s / column->step_s;
 	lk_whatif_outcome_free(&outcome);
 	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 
-static lk_status fill(struct answer *a, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
+static lk_status fill(struct answer *answer, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
 	const lk_graph *graph = from->step.graph;
 	out->step_s = from->step.step_s;
-	out->ranks = lk_whatif_ranks(graph, a->graph_ranks, &a->site);
+	out->ranks = lk_whatif_ranks(graph, answer->graph_ranks, &answer->site);
 	out->samples_per_s = out->step_s > 0 ? graph->samples / out->step_s : 0;
-	if (out == a->columns) a->base_s = out->step_s;
-	out->change = a->base_s > 0 ? out->step_s / a->base_s - 1 : 0;
+	if (out == answer->columns) answer->base_s = out->step_s;
+	out->change = answer->base_s > 0 ? out->step_s / answer->base_s - 1 : 0;
 	out->uncertainty = from->uncertainty;
 	out->compute_s = from->compute_s, out->exposed_s = from->exposed_s, out->hidden_s = from->hidden_s,
 	out->other_s = from->other_s;
-	out->cluster = lk_arena_strdup(&a->arena, from->cluster.text);
-	return out->cluster ? copy_notes(a, from, out, err) : lk_oom(err);
+	out->cluster = lk_arena_strdup(&answer->arena, from->cluster.text);
+	return out->cluster ? copy_notes(answer, from, out, err) : lk_oom(err);
 }
 
-static lk_status refuse(struct answer *a, const lk_error *why, lk_whatif_column *out, lk_error *err) {
+static lk_status refuse(struct answer *answer, const lk_error *why, lk_whatif_column *out, lk_error *err) {
 	char line[1024];
-	out->refused = lk_arena_strdup(&a->arena, lk_error_text(why, line, sizeof line));
+	out->refused = lk_arena_strdup(&answer->arena, lk_error_text(why, line, sizeof line));
 	out->efficiency = NAN;
 	return out->refused ? LK_OK : lk_oom(err);
 }
 
 /* A change that cannot be made is told in its column; the base must be possible. */
-static lk_status ask(struct answer *a, const lk_whatif_set *sets, size_t count, bool keep, lk_error *err) {
-	lk_whatif_column *column = &a->columns[a->w.column_count++];
+static lk_status ask(struct answer *answer, const lk_whatif_set *sets, size_t count, bool keep, lk_error *err) {
+	lk_whatif_column *column = &answer->columns[answer->w.column_count++];
 	lk_whatif_outcome outcome;
 	lk_error why = {0};
-	LK_TRY(label(a, sets, count, column, err));
-	lk_status status = lk_whatif_try(a->base, sets, count, &outcome, &why);
+	LK_TRY(label(answer, sets, count, column, err));
+	lk_status status = lk_whatif_try(answer->base, sets, count, &outcome, &why);
 	if (status == LK_OK) {
-		status = fill(a, &outcome, column, err);
-		if (status == LK_OK) status = efficiency(a, sets, count, column, err);
+		status = fill(answer, &outcome, column, err);
+		if (status == LK_OK) status = efficiency(answer, sets, count, column, err);
 	} else if (status == LK_ERR_INPUT && count) {
-		status = refuse(a, &why, column, err);
+		status = refuse(answer, &why, column, err);
 	} else if (err) {
 		*err = why;
 	}
 	if (!keep || status != LK_OK) return lk_whatif_outcome_free(&outcome), status;
-	a->together = outcome;
-	a->w.together = a->w.column_count - 1;
+	answer->together = outcome;
+	answer->w.together = answer->w.column_count - 1;
 	return LK_OK;
 }
 
 /* Combination `index`: the last list varies fastest. */
-static void combine(const struct answer *a, size_t index, lk_whatif_set *out) {
-	for (size_t g = a->group_count; g-- > 0;) {
-		size_t count = a->groups[g].count;
-		out[g] = a->groups[g].at[index % count];
+static void combine(const struct answer *answer, size_t index, lk_whatif_set *out) {
+	for (size_t g = answer->group_count; g-- > 0;) {
+		size_t count = answer->groups[g].count;
+		out[g] = answer->groups[g].at[index % count];
 		index /= count;
 	}
 }
 
-static lk_status ask_all(struct answer *a, size_t singles, size_t combinations, lk_error *err) {
+static lk_status ask_all(struct answer *answer, size_t singles, size_t combinations, lk_error *err) {
 	size_t total = 1 + singles + combinations;
 	lk_whatif_set together[MOST_GROUPS];
-	a->columns = LK_ARRAY(&a->arena, lk_whatif_column, total);
-	if (!a->columns) return lk_oom(err);
-	a->w.columns = a->columns;
-	LK_TRY(ask(a, NULL, 0, total == 1, err));
-	for (size_t g = 0; g < a->group_count; g++)
-		for (size_t i = 0; i < a->groups[g].count; i++)
-			LK_TRY(ask(a, &a->groups[g].at[i], 1, (size_t)a->w.column_count + 1 == total, err));
+	answer->columns = LK_ARRAY(&answer->arena, lk_whatif_column, total);
+	if (!answer->columns) return lk_oom(err);
+	answer->w.columns = answer->columns;
+	LK_TRY(ask(answer, NULL, 0, total == 1, err));
+	for (size_t g = 0; g < answer->group_count; g++)
+		for (size_t i = 0; i < answer->groups[g].count; i++)
+			LK_TRY(ask(answer, &answer->groups[g].at[i], 1, (size_t)answer->w.column_count + 1 == total, err));
 	for (size_t i = 0; i < combinations; i++) {
-		combine(a, i, together);
-		LK_TRY(ask(a, together, a->group_count, i + 1 == combinations, err));
+		combine(answer, i, together);
+		LK_TRY(ask(answer, together, answer->group_count, i + 1 == combinations, err));
 	}
 	return LK_OK;
 }
 
 /* ---- the rest of the answer ---- */
 
-static lk_status add_notes(struct answer *a, lk_error *err) {
-	const char **notes = LK_ARRAY(&a->arena, const char *, 4);
+static lk_status add_notes(struct answer *answer, lk_error *err) {
+	const char **notes = LK_ARRAY(&answer->arena, const char *, 4);
 	int count = 0;
 	if (!notes) return lk_oom(err);
-	if (a->w.traced) {
+	if (answer->w.traced) {
 		notes[count++] =
 			"measured times are scaled by the ratio of the models; nothing is priced anew that was measured";
 		notes[count++] = "the simulation has no contention of its own: measured times hold it";
-		uint32_t guessed = lk_whatif_stand_ins(a->base);
+		uint32_t guessed = lk_whatif_stand_ins(answer->base);
 		if (guessed)
 			notes[count++] = lk_arena_printf(
-				&a->arena, "%u operations have no shape in the trace: scaled as one of their kind that takes as long",
+				&answer->arena, "%u operations have no shape in the trace: scaled as one of their kind that takes as long",
 				guessed);
 	} else {
 		notes[count++] = "operations are priced by the models, as predict prices them";
 	}
-	a->w.notes = notes, a->w.note_count = count;
+	answer->w.notes = notes, answer->w.note_count = count;
 	return notes[count - 1] ? LK_OK : lk_oom(err);
 }
 
-static lk_status reproduce(struct answer *a, const lk_whatif_request *r, lk_error *err) {
+static lk_status reproduce(struct answer *answer, const lk_whatif_request *request, lk_error *err) {
 	static const char *const but[] = {"graph", "trace", "html", "output", "file", "verbose", NULL};
-	a->w.reproduce = lk_command(&a->arena, &(lk_question){
-		.verb = &lk_whatif_verb, .request = r, .but = but, .operands = r->paths, .operand_count = r->path_count});
-	return a->w.reproduce ? LK_OK : lk_oom(err);
+	answer->w.reproduce = lk_command(&answer->arena, &(lk_question){
+		.verb = &lk_whatif_verb, .request = request, .but = but, .operands = request->paths, .operand_count = request->path_count});
+	return answer->w.reproduce ? LK_OK : lk_oom(err);
 }
 
-static lk_status answer_all(struct answer *a, const lk_whatif_request *r, lk_error *err) {
+static lk_status answer_all(struct answer *answer, const lk_whatif_request *request, lk_error *err) {
 	size_t singles, combinations;
-	LK_TRY(read_sets(a, r->sets, err));
-	LK_TRY(count_columns(a, &singles, &combinations, err));
-	LK_TRY(read_base(a, r, err));
-	a->w.source = lk_arena_strdup(&a->arena, r->paths[0]);
-	if (!a->w.source) return lk_oom(err);
-	LK_TRY(ask_all(a, singles, combinations, err));
-	LK_TRY(add_notes(a, err));
-	LK_TRY(lk_traces_inputs(&a->arena, &lk_whatif_verb, r, r->paths, r->path_count, &a->w.inputs, err));
-	return reproduce(a, r, err);
+	LK_TRY(read_sets(answer, request->sets, err));
+	LK_TRY(count_columns(answer, &singles, &combinations, err));
+	LK_TRY(read_base(answer, request, err));
+	answer->w.source = lk_arena_strdup(&answer->arena, request->paths[0]);
+	if (!answer->w.source) return lk_oom(err);
+	LK_TRY(ask_all(answer, singles, combinations, err));
+	LK_TRY(add_notes(answer, err));
+	LK_TRY(lk_traces_inputs(&answer->arena, &lk_whatif_verb, request, request->paths, request->path_count, &answer->w.inputs, err));
+	return reproduce(answer, request, err);
 }
 
 lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_error *err) {
-	struct answer *a = calloc(1, sizeof *a);
+	struct answer *answer = calloc(1, sizeof *answer);
 	*out = NULL;
-	if (!a) return lk_oom(err);
-	a->w.memory_owner = a;
-	lk_status status = answer_all(a, request, err);
+	if (!answer) return lk_oom(err);
+	answer->w.memory_owner = answer;
+	lk_status status = answer_all(answer, request, err);
 	if (status == LK_OK)
-		*out = &a->w;
+		*out = &answer->w;
 	else
-		lk_whatif_free(&a->w);
+		lk_whatif_free(&answer->w);
 	return status;
 }
 
 void lk_whatif_free(lk_whatif *whatif) {
 	if (!whatif) return;
-	struct answer *a = whatif->memory_owner;
-	lk_whatif_end(a->base);
-	lk_whatif_outcome_free(&a->together);
-	for (size_t g = 0; g < MOST_GROUPS; g++) lk_vec_free(&a->groups[g]);
-	lk_arena_free(&a->arena);
-	free(a);
+	struct answer *answer = whatif->memory_owner;
+	lk_whatif_end(answer->base);
+	lk_whatif_outcome_free(&answer->together);
+	for (size_t g = 0; g < MOST_GROUPS; g++) lk_vec_free(&answer->groups[g]);
+	lk_arena_free(&answer->arena);
+	free(answer);
 }

@@ -29,27 +29,27 @@ static void check_brackets(const char *text) {
 	if (open) abort();
 }
 
-static void write_both(const lc_program *p, const lc_variant *v) {
+static void write_both(const lc_program *program, const lc_variant *variant) {
 	for (int header = 0; header < 2; header++) {
 		char *text = NULL;
 		size_t size = 0;
 		lk_error err = {0};
 		FILE *out = open_memstream(&text, &size);
 		if (!out) return;
-		lk_status status = header ? lc_emit_header(p, v, 1, false, out, &err) : lc_emit_mpi(p, v, 1, out, &err);
+		lk_status status = header ? lc_emit_header(program, variant, 1, false, out, &err) : lc_emit_mpi(program, variant, 1, out, &err);
 		if (fclose(out) == 0 && status == LK_OK) check_brackets(text);
 		if (status != LK_OK && !err.what[0]) abort();
 		free(text);
 	}
 }
 
-static void make(const lc_program *p, const lc_schedule *s) {
+static void make(const lc_program *program, const lc_schedule *schedule) {
 	lc_program *q = NULL;
 	lc_steps *steps = NULL;
 	lk_error err = {0};
-	if (lc_rewrite_all(p, s, &q, &err) == LK_OK && lc_steps_make(q, &steps, &err) == LK_OK) {
-		lc_variant v = {.name = s ? s->name : "plain", .program = q, .steps = steps};
-		write_both(p, &v);
+	if (lc_rewrite_all(program, schedule, &q, &err) == LK_OK && lc_steps_make(q, &steps, &err) == LK_OK) {
+		lc_variant v = {.name = schedule ? schedule->name : "plain", .program = q, .steps = steps};
+		write_both(program, &v);
 	}
 	lc_steps_free(steps);
 	lc_program_free(q);
@@ -60,9 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_error err = {0};
 	if (lc_parse("fuzz", (const char *)data, size, &file, &err) == LK_OK)
 		for (size_t i = 0; i < file->programs.count; i++) {
-			const lc_program *p = file->programs.at[i];
-			make(p, NULL);
-			for (size_t k = 0; k < p->schedules.count; k++) make(p, &p->schedules.at[k]);
+			const lc_program *program = file->programs.at[i];
+			make(program, NULL);
+			for (size_t k = 0; k < program->schedules.count; k++) make(program, &program->schedules.at[k]);
 		}
 	lc_file_free(file);
 	return 0;

@@ -22,36 +22,36 @@ static lk_capture *read_capture(const uint8_t *data, size_t size) {
 	return NULL;
 }
 
-static void check(const lk_explanation *x) {
-	for (int i = 0; i < x->rank_count; i++) {
-		const lk_explain_rank *r = &x->ranks[i];
-		if (r->idle_ns + r->compute_ns + r->non_compute_ns != r->kernel_time_ns) abort();
-		if (r->exposed_communication_ns + r->exposed_memory_ns != r->non_compute_ns) abort();
-		if (r->idle_data_ns + r->idle_sync_ns + r->idle_host_ns + r->idle_other_ns != r->idle_ns) abort();
-		if (r->idle_data_ns < 0 || r->idle_sync_ns < 0 || r->idle_host_ns < 0 || r->idle_other_ns < 0) abort();
+static void check(const lk_explanation *explanation) {
+	for (int i = 0; i < explanation->rank_count; i++) {
+		const lk_explain_rank *rank = &explanation->ranks[i];
+		if (rank->idle_ns + rank->compute_ns + rank->non_compute_ns != rank->kernel_time_ns) abort();
+		if (rank->exposed_communication_ns + rank->exposed_memory_ns != rank->non_compute_ns) abort();
+		if (rank->idle_data_ns + rank->idle_sync_ns + rank->idle_host_ns + rank->idle_other_ns != rank->idle_ns) abort();
+		if (rank->idle_data_ns < 0 || rank->idle_sync_ns < 0 || rank->idle_host_ns < 0 || rank->idle_other_ns < 0) abort();
 	}
-	for (int i = 0; i < x->step_rows; i++) {
-		const lk_explain_step *s = &x->steps[i];
-		if (s->compute_ns + s->exposed_communication_ns + s->exposed_memory_ns + s->idle_ns != s->dur_ns) abort();
+	for (int i = 0; i < explanation->step_rows; i++) {
+		const lk_explain_step *step = &explanation->steps[i];
+		if (step->compute_ns + step->exposed_communication_ns + step->exposed_memory_ns + step->idle_ns != step->dur_ns) abort();
 	}
-	for (int i = 0; i < x->stall_count; i++)
-		if (!(x->stalls[i].lost_s > 0) || !*x->stalls[i].evidence) abort();
+	for (int i = 0; i < explanation->stall_count; i++)
+		if (!(explanation->stalls[i].lost_s > 0) || !*explanation->stalls[i].evidence) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_capture *capture = read_capture(data, size);
 	lk_explain_request request;
 	lk_traces *traces;
-	lk_explanation *x;
+	lk_explanation *explanation;
 	lk_error err = {0};
 	lk_explain_defaults(&request);
 	if (!capture || lk_traces_make(&capture, 1, &traces, &err) != LK_OK) return 0;
-	if (lk_explain_make(traces, &request, &x, &err) != LK_OK) return 0;
-	check(x);
+	if (lk_explain_make(traces, &request, &explanation, &err) != LK_OK) return 0;
+	check(explanation);
 	FILE *nowhere = fopen("/dev/null", "w");
 	for (int format = 0; nowhere && format < 5; format++)
-		if (lk_explain_print(x, format, LK_EXPLAIN_ALL, false, NULL, nowhere, &err) != LK_OK) abort();
+		if (lk_explain_print(explanation, format, LK_EXPLAIN_ALL, false, NULL, nowhere, &err) != LK_OK) abort();
 	if (nowhere) fclose(nowhere);
-	lk_explain_free(x);
+	lk_explain_free(explanation);
 	return 0;
 }

@@ -10,14 +10,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { GPUS = 8, MOST = 40 };
 
 /* As if every job had been measured with what it asks for, and with one GPU. */
-static void give_rates(lk_arena *arena, lk_listed_job *j) {
+static void give_rates(lk_arena *arena, lk_listed_job *job) {
 	lk_jobs_rate *rates = LK_ARRAY(arena, lk_jobs_rate, 2);
 	if (!rates) abort();
 	int count = 0;
-	if (j->job.gpus > 1) rates[count++] = (lk_jobs_rate){1, j->job.batch, 1};
-	rates[count++] = (lk_jobs_rate){j->job.gpus, j->job.batch, sqrt(j->job.gpus)};
-	j->job.rates = j->fixed = rates, j->job.rate_count = j->fixed_count = count;
-	j->job.asked_per_s = rates[count - 1].per_s;
+	if (job->job.gpus > 1) rates[count++] = (lk_jobs_rate){1, job->job.batch, 1};
+	rates[count++] = (lk_jobs_rate){job->job.gpus, job->job.batch, sqrt(job->job.gpus)};
+	job->job.rates = job->fixed = rates, job->job.rate_count = job->fixed_count = count;
+	job->job.asked_per_s = rates[count - 1].per_s;
 }
 
 static void run(lk_arena *arena, lk_job_list *list) {

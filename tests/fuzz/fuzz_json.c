@@ -37,26 +37,26 @@ static lk_value *tree(lk_arena *arena, const void *data, size_t size) {
 	return root;
 }
 
-static void rewrite(lk_json_writer *w, const char *key, const lk_value *v) {
-	bool object = v->kind == LK_JSON_OBJECT, array = v->kind == LK_JSON_ARRAY;
-	if (object) lk_json_object(w, key);
-	if (array) lk_json_array(w, key);
-	for (size_t i = 0; i < v->count; i++) rewrite(w, object ? v->keys[i] : NULL, &v->items[i]);
-	if (object) lk_json_object_end(w);
-	if (array) lk_json_array_end(w);
-	if (v->kind == LK_JSON_STRING) lk_json_put_text(w, key, v->text);
-	if (v->kind == LK_JSON_NUMBER) lk_json_put_number(w, key, v->number);
-	if (v->kind == LK_JSON_TRUE || v->kind == LK_JSON_FALSE) lk_json_put_bool(w, key, v->kind == LK_JSON_TRUE);
-	if (v->kind == LK_JSON_NULL) lk_json_put_null(w, key);
+static void rewrite(lk_json_writer *writer, const char *key, const lk_value *value) {
+	bool object = value->kind == LK_JSON_OBJECT, array = value->kind == LK_JSON_ARRAY;
+	if (object) lk_json_object(writer, key);
+	if (array) lk_json_array(writer, key);
+	for (size_t i = 0; i < value->count; i++) rewrite(writer, object ? value->keys[i] : NULL, &value->items[i]);
+	if (object) lk_json_object_end(writer);
+	if (array) lk_json_array_end(writer);
+	if (value->kind == LK_JSON_STRING) lk_json_put_text(writer, key, value->text);
+	if (value->kind == LK_JSON_NUMBER) lk_json_put_number(writer, key, value->number);
+	if (value->kind == LK_JSON_TRUE || value->kind == LK_JSON_FALSE) lk_json_put_bool(writer, key, value->kind == LK_JSON_TRUE);
+	if (value->kind == LK_JSON_NULL) lk_json_put_null(writer, key);
 }
 
-static char *written(const lk_value *v, bool compact, size_t *size) {
+static char *written(const lk_value *value, bool compact, size_t *size) {
 	char *text;
 	lk_json_writer w;
 	FILE *file = open_memstream(&text, size);
 	if (!file) abort();
 	lk_json_begin(&w, file, compact);
-	rewrite(&w, NULL, v);
+	rewrite(&w, NULL, value);
 	if (lk_json_finish(&w, NULL) != LK_OK) abort();
 	fclose(file);
 	return text;

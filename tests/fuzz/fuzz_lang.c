@@ -29,7 +29,7 @@ static void round_trip(const lc_file *file, FILE *nothing) {
 }
 
 /* A rewritten program reads back with its bundles as a schedule, and that schedule makes the same of it. */
-static void check_rewritten(const lc_program *p) {
+static void check_rewritten(const lc_program *program) {
 	char *text = NULL;
 	size_t length = 0;
 	lc_file *file = NULL;
@@ -37,7 +37,7 @@ static void check_rewritten(const lc_program *p) {
 	lc_schedule bundles;
 	lk_error err = {0};
 	FILE *out = open_memstream(&text, &length);
-	if (!out || lc_rewrite_all(p, NULL, &settled, &err) != LK_OK || lc_settle_rewritten(settled, &err) != LK_OK) abort();
+	if (!out || lc_rewrite_all(program, NULL, &settled, &err) != LK_OK || lc_settle_rewritten(settled, &err) != LK_OK) abort();
 	if (lc_bundles_schedule(settled, "bundles", &bundles, &err) != LK_OK) abort();
 	lc_print_program(settled, out);
 	if (bundles.count) lc_print_schedule(settled, &bundles, out);
@@ -46,7 +46,7 @@ static void check_rewritten(const lc_program *p) {
 		if (lc_parse("rewritten", text, length, &file, &err) != LK_OK) abort();
 		const lc_program *read = file->programs.at[0];
 		if (lc_rewrite_all(read, read->schedules.count ? read->schedules.at : NULL, &again, &err) != LK_OK) abort();
-		if (lc_program_hash(p) != lc_program_hash(again)) abort();
+		if (lc_program_hash(program) != lc_program_hash(again)) abort();
 	}
 	lc_program_free(settled);
 	lc_program_free(again);
@@ -54,19 +54,19 @@ static void check_rewritten(const lc_program *p) {
 	free(text);
 }
 
-static void rewrite(const lc_program *p) {
+static void rewrite(const lc_program *program) {
 	lk_error err = {0};
 	lc_moves moves = {0};
-	for (size_t i = 0; i < p->schedules.count; i++) {
+	for (size_t i = 0; i < program->schedules.count; i++) {
 		lc_program *made = NULL;
-		if (lc_rewrite_all(p, &p->schedules.at[i], &made, &err) != LK_OK) abort();
+		if (lc_rewrite_all(program, &program->schedules.at[i], &made, &err) != LK_OK) abort();
 		check_rewritten(made);
 		lc_program_free(made);
 	}
-	if (p->nodes.count > 100 || lc_rewrite_moves(p, 2, &moves, &err) != LK_OK) return;
+	if (program->nodes.count > 100 || lc_rewrite_moves(program, 2, &moves, &err) != LK_OK) return;
 	for (size_t i = 0; i < moves.count && i < 20; i++) {
 		lc_program *made = NULL;
-		if (lc_rewrite(p, &moves.at[i], &made, &err) == LK_OK) check_rewritten(made);
+		if (lc_rewrite(program, &moves.at[i], &made, &err) == LK_OK) check_rewritten(made);
 		lc_program_free(made);
 	}
 	lk_vec_free(&moves);

@@ -9,26 +9,26 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void put_together(lc_run *run, const lc_program *p, const lc_sizes *s) {
+static void put_together(lc_run *run, const lc_program *program, const lc_sizes *sizes) {
 	int ids[LC_VALUES], count;
 	lk_error err = {0};
-	if (lc_results(p, ids, LC_VALUES, &count, &err) != LK_OK) abort();
+	if (lc_results(program, ids, LC_VALUES, &count, &err) != LK_OK) abort();
 	for (int i = 0; i < count; i++)
-		for (int64_t item = 0; item < lc_items(p, s, &p->nodes.at[ids[i]]); item++) {
+		for (int64_t item = 0; item < lc_items(program, sizes, &program->nodes.at[ids[i]]); item++) {
 			const lc_cells *whole;
 			if (lc_run_whole_of(run, ids[i], item, 0, &whole, &err) == LK_ERR_INTERNAL) abort();
 		}
 }
 
-static void run_with(const lc_program *p, const lc_sizes *s, lc_arithmetic arithmetic) {
+static void run_with(const lc_program *program, const lc_sizes *sizes, lc_arithmetic arithmetic) {
 	lc_run *run, *bounds;
 	lk_error err = {0};
 	lc_run_options o = {.arithmetic = arithmetic, .seed = 1, .key = 2, .cells = 1 << 18, .work = 1 << 20};
-	if (lc_ranks(p, s) > 64) return;
-	lk_status status = lc_run_program(p, s, &o, &run, &err);
+	if (lc_ranks(program, sizes) > 64) return;
+	lk_status status = lc_run_program(program, sizes, &o, &run, &err);
 	if (status == LK_ERR_INTERNAL || (status != LK_OK && !err.what[0])) abort();
 	if (status != LK_OK) return;
-	put_together(run, p, s);
+	put_together(run, program, sizes);
 	if (arithmetic == LC_NUMERIC) {
 		status = lc_run_bounds(run, &bounds, &err);
 		if (status == LK_ERR_INTERNAL) abort();
@@ -41,11 +41,11 @@ static void run_file(const lc_file *file, const char *text) {
 	for (size_t i = 0; i < file->programs.count; i++) {
 		lc_sizes s;
 		lk_error err = {0};
-		const lc_program *p = file->programs.at[i];
-		lk_status status = lc_sizes_read(p, text, 3, &s, &err);
+		const lc_program *program = file->programs.at[i];
+		lk_status status = lc_sizes_read(program, text, 3, &s, &err);
 		if (status == LK_ERR_INTERNAL || (status != LK_OK && !err.what[0])) abort();
-		if (status == LK_OK) run_with(p, &s, LC_NUMERIC);
-		if (status == LK_OK) run_with(p, &s, LC_FIELD);
+		if (status == LK_OK) run_with(program, &s, LC_NUMERIC);
+		if (status == LK_OK) run_with(program, &s, LC_FIELD);
 		lc_sizes_free(&s);
 	}
 }

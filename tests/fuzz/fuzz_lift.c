@@ -39,42 +39,42 @@ static _Noreturn void broken(const lk_error *err) {
 	abort();
 }
 
-static void add_notes(lk_capture *c, uint32_t event, lk_event_kind kind, const uint8_t *byte) {
-	uint32_t lanes = (uint32_t)c->lanes.count;
-	if (kind == LK_EVENT_KERNEL && byte[1] >> 6 && lk_push(&c->comms))
-		*lk_last(&c->comms) = (lk_comm_note){.event = event, .kind = (uint8_t)(LK_OP_ALLREDUCE + byte[1] % 8), .element_bytes = 4,
-		                                     .group = lk_intern_id(c->names, byte[1] >> 7 ? "0" : "1"),
-		                                     .ranks = lk_intern_id(c->names, byte[1] >> 7 ? "[0, 1, 2]" : "[0, 1]"),
+static void add_notes(lk_capture *capture, uint32_t event, lk_event_kind kind, const uint8_t *byte) {
+	uint32_t lanes = (uint32_t)capture->lanes.count;
+	if (kind == LK_EVENT_KERNEL && byte[1] >> 6 && lk_push(&capture->comms))
+		*lk_last(&capture->comms) = (lk_comm_note){.event = event, .kind = (uint8_t)(LK_OP_ALLREDUCE + byte[1] % 8), .element_bytes = 4,
+		                                     .group = lk_intern_id(capture->names, byte[1] >> 7 ? "0" : "1"),
+		                                     .ranks = lk_intern_id(capture->names, byte[1] >> 7 ? "[0, 1, 2]" : "[0, 1]"),
 		                                     .group_size = byte[1] >> 7 ? 3 : 2, .peer = byte[1] & 8 ? 1 : -1,
 		                                     .in_elements = byte[1] & 15, .out_elements = byte[1] & 15};
 	if ((kind == LK_EVENT_RUNTIME && byte[1] >> 6) || kind == LK_EVENT_SYNC) {
-		if (!lk_push(&c->syncs)) abort();
-		*lk_last(&c->syncs) = (lk_sync_note){.event = event, .kind = byte[1] >> 4 & 3,
+		if (!lk_push(&capture->syncs)) abort();
+		*lk_last(&capture->syncs) = (lk_sync_note){.event = event, .kind = byte[1] >> 4 & 3,
 		                                     .stream = byte[1] & 64 ? byte[2] % lanes : LK_NONE,
 		                                     .on = byte[1] & 128 ? byte[3] % lanes : LK_NONE, .record = byte[3] & 31};
 	}
 }
 
-static void add_event(lk_capture *c, const uint8_t *byte, int64_t *now) {
+static void add_event(lk_capture *capture, const uint8_t *byte, int64_t *now) {
 	lk_event_kind kind = (lk_event_kind)((byte[0] >> 2 & 7) % LK_EVENT_KINDS);
 	const char *const *names = lk_event_on_device(kind) ? work_names : kind == LK_EVENT_RUNTIME ? call_names : host_names;
 	if (__builtin_add_overflow(*now, span(byte[2]), now)) *now = INT64_MAX;
 	bool device = lk_event_on_device(kind) || kind == LK_EVENT_SYNC;
 	lk_event event = {.kind = kind, .start_ns = *now, .dur_ns = span((uint8_t)(byte[3] & 31 ? byte[3] : byte[1])),
-	                  .name = lk_intern_id(c->names, names[byte[1] & 7]), .value = -1,
-	                  .lane = lk_capture_lane(c, device, 0, (byte[0] >> 5) * (byte[1] & 32 ? 5 : 1)),
+	                  .name = lk_intern_id(capture->names, names[byte[1] & 7]), .value = -1,
+	                  .lane = lk_capture_lane(capture, device, 0, (byte[0] >> 5) * (byte[1] & 32 ? 5 : 1)),
 	                  .correlation = kind == LK_EVENT_RUNTIME || device ? byte[3] & 31 : 0};
-	if (kind == LK_EVENT_OP && byte[1] & 16) event.shape = lk_intern_id(c->names, "[[64, 32], [32, 16]]");
-	if (kind == LK_EVENT_OP && byte[1] & 16) event.types = lk_intern_id(c->names, "[\"float\", \"float\"]");
-	uint32_t number = lk_capture_add(c, &event);
+	if (kind == LK_EVENT_OP && byte[1] & 16) event.shape = lk_intern_id(capture->names, "[[64, 32], [32, 16]]");
+	if (kind == LK_EVENT_OP && byte[1] & 16) event.types = lk_intern_id(capture->names, "[\"float\", \"float\"]");
+	uint32_t number = lk_capture_add(capture, &event);
 	if (number == LK_NONE) abort();
-	add_notes(c, number, kind, byte);
+	add_notes(capture, number, kind, byte);
 }
 
 static lk_traces *make(const uint8_t *data, size_t size, uint32_t ranks) {
 	lk_capture *captures[MOST_RANKS];
 	int64_t now[MOST_RANKS] = {0};
-	lk_traces *t = NULL;
+	lk_traces *traces = NULL;
 	for (uint32_t r = 0; r < ranks; r++) {
 		if (!(captures[r] = lk_capture_new("x", "bytes"))) abort();
 		captures[r]->rank = (int32_t)r;
@@ -82,7 +82,7 @@ static lk_traces *make(const uint8_t *data, size_t size, uint32_t ranks) {
 	for (size_t i = 0; i + 4 <= size; i += 4) add_event(captures[(data[i] & 3) % ranks], data + i, &now[(data[i] & 3) % ranks]);
 	for (uint32_t r = 0; r < ranks; r++)
 		if (lk_capture_finish(captures[r], NULL) != LK_OK) abort();
-	return lk_traces_make(captures, ranks, &t, NULL) == LK_OK ? t : NULL;
+	return lk_traces_make(captures, ranks, &traces, NULL) == LK_OK ? traces : NULL;
 }
 
 /* Operations stand in order of their dependencies; pieces of a thread that become operations are each of one only. */
@@ -159,14 +159,14 @@ static void change(const lk_lifted *lifted, uint8_t which) {
 	lk_arena_free(&arena);
 }
 
-static void lift(const lk_traces *t, uint32_t step, uint8_t which) {
+static void lift(const lk_traces *traces, uint32_t step, uint8_t which) {
 	lk_lifted *lifted;
 	lk_error err = {0};
-	if (lk_lift(t, step, LK_NONE, &lifted, &err) != LK_OK) {
+	if (lk_lift(traces, step, LK_NONE, &lifted, &err) != LK_OK) {
 		if (!err.what[0]) abort();
 		return;
 	}
-	for (uint32_t r = 0; r < t->count; r++) check_rank(&lifted->rank[r]);
+	for (uint32_t r = 0; r < traces->count; r++) check_rank(&lifted->rank[r]);
 	if (lk_graph_check(lifted->graph, &err) != LK_OK) broken(&err);
 	check_path(lifted);
 	predict(lifted);
@@ -176,10 +176,10 @@ static void lift(const lk_traces *t, uint32_t step, uint8_t which) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if (size < 2 || size > MOST_BYTES) return 0;
-	lk_traces *t = make(data + 2, size - 2, 1 + data[0] % MOST_RANKS);
-	if (!t) return 0;
-	lift(t, LK_NONE, data[1]);
-	lift(t, 0, data[1]);
-	lk_traces_free(t);
+	lk_traces *traces = make(data + 2, size - 2, 1 + data[0] % MOST_RANKS);
+	if (!traces) return 0;
+	lift(traces, LK_NONE, data[1]);
+	lift(traces, 0, data[1]);
+	lk_traces_free(traces);
 	return 0;
 }

@@ -17,12 +17,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if (!file) abort();
 	fwrite(data, 1, size, file);
 	fclose(file);
-	lk_capture *c = lk_capture_new(path, "");
-	if (!c) abort();
-	lk_status status = lk_nsys_read(path, &limits, c, &err);
-	if (status == LK_OK) status = lk_capture_finish(c, &err);
+	lk_capture *capture = lk_capture_new(path, "");
+	if (!capture) abort();
+	lk_status status = lk_nsys_read(path, &limits, capture, &err);
+	if (status == LK_OK) status = lk_capture_finish(capture, &err);
 	if (status != LK_OK && err.status == LK_OK) abort();
-	lk_capture_free(c);
+	lk_capture_free(capture);
 	remove(path);
 	return 0;
 }

@@ -9,12 +9,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(lk_arena *arena, const lk_offers *offers) {
 	for (size_t i = 0; i < offers->count; i++) {
-		const lk_offer *o = &offers->at[i];
+		const lk_offer *offer = &offers->at[i];
 		lk_cluster cluster;
 		lk_error err;
-		if (o->spot > o->on_demand || o->on_demand <= 0) abort();
-		if (!o->device || o->network_gbps <= 0 || o->network_gbps > 1e5) continue;
-		const char *text = lk_offer_cluster(o, 2, arena);
+		if (offer->spot > offer->on_demand || offer->on_demand <= 0) abort();
+		if (!offer->device || offer->network_gbps <= 0 || offer->network_gbps > 1e5) continue;
+		const char *text = lk_offer_cluster(offer, 2, arena);
 		if (lk_cluster_parse(arena, text, &cluster, &err) != LK_OK && err.what[0] == '\0') abort();
 	}
 }

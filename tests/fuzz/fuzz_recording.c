@@ -6,15 +6,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static lk_status show(lk_recording *recording, lk_capture *c, lk_error *err) {
+static lk_status show(lk_recording *recording, lk_capture *capture, lk_error *err) {
 	lk_read_limits limits = {.events = 20000, .names = 20000};
 	lk_capture_steps steps = {0};
 	lk_recorded_run run;
-	LK_TRY(lk_recorded_take(recording, &limits, c->names, &run, err));
-	lk_status status = lk_recording_show(&run, c, err);
+	LK_TRY(lk_recorded_take(recording, &limits, capture->names, &run, err));
+	lk_status status = lk_recording_show(&run, capture, err);
 	lk_recorded_free(&run);
-	if (status == LK_OK) status = lk_capture_finish(c, err);
-	if (status == LK_OK) status = lk_capture_find_steps(c, &steps, err);
+	if (status == LK_OK) status = lk_capture_finish(capture, err);
+	if (status == LK_OK) status = lk_capture_find_steps(capture, &steps, err);
 	lk_vec_free(&steps);
 	return status;
 }
@@ -26,10 +26,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		if (err.status == LK_OK) abort();
 		return 0;
 	}
-	lk_capture *c = lk_capture_new("fuzz", "recording");
-	if (!c) abort();
-	if (show(&recording, c, &err) != LK_OK && err.status == LK_OK) abort();
-	lk_capture_free(c);
+	lk_capture *capture = lk_capture_new("fuzz", "recording");
+	if (!capture) abort();
+	if (show(&recording, capture, &err) != LK_OK && err.status == LK_OK) abort();
+	lk_capture_free(capture);
 	lk_recording_close(&recording);
 	return 0;
 }

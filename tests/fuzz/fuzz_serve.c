@@ -9,14 +9,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_words(const lk_verb *verb, const lk_serve_words *w) {
+static void check_words(const lk_verb *verb, const lk_serve_words *words) {
 	lk_args args;
 	lk_error err = {0};
-	for (int i = 0; i < w->count; i++)
-		if (strncmp(w->words[i], "--", 2) != 0 || !strchr(w->words[i], '=')) abort();
-	for (int i = 0; i < w->file_count; i++)
-		if (strchr(w->files[i].name, '/')) abort();
-	if (lk_args_parse(verb, w->count, w->words, &args, &err) == LK_OK) {
+	for (int i = 0; i < words->count; i++)
+		if (strncmp(words->words[i], "--", 2) != 0 || !strchr(words->words[i], '=')) abort();
+	for (int i = 0; i < words->file_count; i++)
+		if (strchr(words->files[i].name, '/')) abort();
+	if (lk_args_parse(verb, words->count, words->words, &args, &err) == LK_OK) {
 		if (args.help || args.operand_count || args.rest_count) abort();
 		lk_args_free(&args);
 	} else if (!err.what[0]) {

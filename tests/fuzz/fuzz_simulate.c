@@ -31,14 +31,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if (!is_short(data, size)) return 0;
 	for (int i = 0; i < 2; i++) {
 		lk_simulate_request request;
-		lk_simulation *s = NULL;
+		lk_simulation *simulation = NULL;
 		lk_error err = {0};
 		lk_simulate_defaults(&request);
 		request.text = (const char *)data, request.text_size = size, request.gpu = gpus[i];
-		lk_status status = lk_simulate(&request, &s, &err);
-		if ((status == LK_OK) != (s != NULL) || (status != LK_OK && err.status != status)) abort();
-		if (s && !(isfinite(s->step_s) && s->step_s >= 0)) abort();
-		lk_simulate_free(s);
+		lk_status status = lk_simulate(&request, &simulation, &err);
+		if ((status == LK_OK) != (simulation != NULL) || (status != LK_OK && err.status != status)) abort();
+		if (simulation && !(isfinite(simulation->step_s) && simulation->step_s >= 0)) abort();
+		lk_simulate_free(simulation);
 	}
 	return 0;
 }

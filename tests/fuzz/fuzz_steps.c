@@ -9,12 +9,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void lower(const lc_steps *steps, const lc_program *p) {
+static void lower(const lc_steps *steps, const lc_program *program) {
 	lc_sizes sizes;
 	lk_graph *graph = NULL;
 	lk_error err = {0};
-	if (lc_sizes_read(p, "", 2, &sizes, &err) == LK_OK && steps->p->axis_count == p->axis_count &&
-	    lc_ranks(p, &sizes) <= 64) {
+	if (lc_sizes_read(program, "", 2, &sizes, &err) == LK_OK && steps->p->axis_count == program->axis_count &&
+	    lc_ranks(program, &sizes) <= 64) {
 		lk_status status = lc_lower(steps, &sizes, 2, &graph, &err);
 		if (status == LK_OK && lk_graph_check(graph, &err) != LK_OK) abort();
 		if (status != LK_OK && !err.what[0]) abort();
@@ -23,15 +23,15 @@ static void lower(const lc_steps *steps, const lc_program *p) {
 	lc_sizes_free(&sizes);
 }
 
-static void make(const lc_program *p, const lc_schedule *s, FILE *nothing) {
+static void make(const lc_program *program, const lc_schedule *schedule, FILE *nothing) {
 	lc_program *q = NULL;
 	lc_steps *steps = NULL;
 	lk_error err = {0};
-	if (lc_rewrite_all(p, s, &q, &err) != LK_OK) return;
+	if (lc_rewrite_all(program, schedule, &q, &err) != LK_OK) return;
 	if (lc_steps_make(q, &steps, &err) != LK_OK && !err.what[0]) abort();
 	if (steps) {
 		lc_steps_print(steps, nothing);
-		lower(steps, p);
+		lower(steps, program);
 	}
 	lc_steps_free(steps);
 	lc_program_free(q);
@@ -44,9 +44,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if (!nothing) return 0;
 	if (lc_parse("fuzz", (const char *)data, size, &file, &err) == LK_OK)
 		for (size_t i = 0; i < file->programs.count; i++) {
-			const lc_program *p = file->programs.at[i];
-			make(p, NULL, nothing);
-			for (size_t k = 0; k < p->schedules.count; k++) make(p, &p->schedules.at[k], nothing);
+			const lc_program *program = file->programs.at[i];
+			make(program, NULL, nothing);
+			for (size_t k = 0; k < program->schedules.count; k++) make(program, &program->schedules.at[k], nothing);
 		}
 	lc_file_free(file);
 	fclose(nothing);

@@ -16,9 +16,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		lk_status status = lk_throughput_read(&arena, in, &runs, &err);
 		if (status != LK_OK && err.what[0] == '\0') abort();
 		for (size_t i = 0; status == LK_OK && i < runs.count; i++) {
-			const lk_throughput_run *r = &runs.at[i];
-			if (r->why_not) continue;
-			if (r->mbs < 1 || r->steps < 1 || r->gpus < 1 || !(r->seconds > 0) || !isfinite(r->seconds)) abort();
+			const lk_throughput_run *run = &runs.at[i];
+			if (run->why_not) continue;
+			if (run->mbs < 1 || run->steps < 1 || run->gpus < 1 || !(run->seconds > 0) || !isfinite(run->seconds)) abort();
 		}
 	}
 	lk_stream_close(in);

@@ -6,32 +6,32 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_lists(const lk_works *w) {
-	for (uint32_t i = 0; i < w->count; i++) {
-		if (w->parent[i] != LK_NONE && w->parent[i] >= i) abort();
-		if (w->tensor_begin[i + 1] < w->tensor_begin[i] || w->tensor_begin[i + 1] > w->tensors.count) abort();
-		for (uint32_t d = w->data_begin[i]; d < w->data_begin[i + 1]; d++)
-			if (w->data[d] >= w->count) abort();
-		for (uint32_t d = w->control_begin[i]; d < w->control_begin[i + 1]; d++)
-			if (w->control[d] >= w->count) abort();
-		if (!lk_works_text(w, w->name[i]) || !lk_works_text(w, w->shape[i])) abort();
+static void check_lists(const lk_works *works) {
+	for (uint32_t i = 0; i < works->count; i++) {
+		if (works->parent[i] != LK_NONE && works->parent[i] >= i) abort();
+		if (works->tensor_begin[i + 1] < works->tensor_begin[i] || works->tensor_begin[i + 1] > works->tensors.count) abort();
+		for (uint32_t d = works->data_begin[i]; d < works->data_begin[i + 1]; d++)
+			if (works->data[d] >= works->count) abort();
+		for (uint32_t d = works->control_begin[i]; d < works->control_begin[i + 1]; d++)
+			if (works->control[d] >= works->count) abort();
+		if (!lk_works_text(works, works->name[i]) || !lk_works_text(works, works->shape[i])) abort();
 	}
-	for (size_t i = 0; i < w->comms.count; i++)
-		if (lk_works_comm(w, w->comms.at[i].note.event) == NULL) abort();
+	for (size_t i = 0; i < works->comms.count; i++)
+		if (lk_works_comm(works, works->comms.at[i].note.event) == NULL) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_read_limits limits = {.events = 10000, .names = 10000, .shapes = true};
 	lk_error err = {0};
-	lk_works *w = NULL;
+	lk_works *works = NULL;
 	lk_graph *graph = NULL;
 	lk_works_lifted report;
-	if (lk_works_read_memory(data, size, "fuzz", &limits, &w, &err) != LK_OK) {
-		if (w || err.status == LK_OK) abort();
+	if (lk_works_read_memory(data, size, "fuzz", &limits, &works, &err) != LK_OK) {
+		if (works || err.status == LK_OK) abort();
 		return 0;
 	}
-	check_lists(w);
-	const lk_works *ranks[] = {w, w};
+	check_lists(works);
+	const lk_works *ranks[] = {works, works};
 	lk_overheads *overheads = lk_overheads_new(); /* of nothing: every mean of it is NAN */
 	if (lk_works_lift(ranks, 2, overheads, &graph, &report, &err) == LK_OK) {
 		if (lk_graph_check(graph, &err) != LK_OK) abort();
@@ -41,6 +41,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	}
 	lk_overheads_free(overheads);
 	lk_graph_free(graph);
-	lk_works_free(w);
+	lk_works_free(works);
 	return 0;
 }

@@ -286,9 +286,9 @@ static void test_releases(void **state) {
 static void test_defaults(void **state) {
 	(void)state;
 	for (int i = 0; lk_stack_defaults_at(i); i++) {
-		const lk_stack_defaults *d = lk_stack_defaults_at(i);
-		assert_true(*d->source && *d->job_stack);
-		assert_ptr_equal(lk_stack_defaults_of(d->stack, d->since), d); /* no entry hides another */
+		const lk_stack_defaults *defaults = lk_stack_defaults_at(i);
+		assert_true(*defaults->source && *defaults->job_stack);
+		assert_ptr_equal(lk_stack_defaults_of(defaults->stack, defaults->since), defaults); /* no entry hides another */
 	}
 	assert_string_equal(lk_stack_defaults_of("nemo", "26.01")->since, "25.09");
 	assert_string_equal(lk_stack_defaults_of("nemo", "26.08")->since, "26.06");
@@ -306,8 +306,8 @@ struct table {
 	lk_error err;
 };
 
-static void read_stream(struct table *t, lk_stream *in) {
-	t->status = lk_runs_read(&t->arena, in, &t->runs, &t->err);
+static void read_stream(struct table *table, lk_stream *in) {
+	table->status = lk_runs_read(&table->arena, in, &table->runs, &table->err);
 	lk_stream_close(in);
 }
 
@@ -319,9 +319,9 @@ static struct table read_text(const char *text) {
 	return t;
 }
 
-static void drop(struct table *t) {
-	lk_vec_free(&t->runs);
-	lk_arena_free(&t->arena);
+static void drop(struct table *table) {
+	lk_vec_free(&table->runs);
+	lk_arena_free(&table->arena);
 }
 
 static void test_small(void **state) {
@@ -476,48 +476,48 @@ static void test_hostile(void **state) {
 
 static lk_validation *validated(const char *path, const char *stack, int sort) {
 	lk_validate_request request;
-	lk_validation *v = NULL;
+	lk_validation *validation = NULL;
 	lk_error err = {0};
 	lk_validate_defaults(&request);
 	request.table = path, request.stack = stack, request.sort = sort;
-	if (lk_validate(&request, &v, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return v;
+	if (lk_validate(&request, &validation, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	return validation;
 }
 
-static char *printed(const lk_validation *v, int format) {
+static char *printed(const lk_validation *validation, int format) {
 	char *text = NULL;
 	size_t size;
 	lk_error err = {0};
 	FILE *file = open_memstream(&text, &size);
-	if (lk_validate_print(v, format, false, file, &err) != LK_OK) fail_msg("%s", err.what);
+	if (lk_validate_print(validation, format, false, file, &err) != LK_OK) fail_msg("%s", err.what);
 	fclose(file);
 	return text;
 }
 
 static void test_validate(void **state) {
 	(void)state;
-	lk_validation *v = validated(small, NULL, 0);
-	assert_int_equal(v->summary.rows, 4);
-	assert_int_equal(v->summary.predicted, 3);
-	assert_int_equal(v->summary.skipped, 1);
-	assert_int_equal(v->summary.suspect, 1);
-	assert_int_equal(v->summary.scored, 2);
+	lk_validation *validation = validated(small, NULL, 0);
+	assert_int_equal(validation->summary.rows, 4);
+	assert_int_equal(validation->summary.predicted, 3);
+	assert_int_equal(validation->summary.skipped, 1);
+	assert_int_equal(validation->summary.suspect, 1);
+	assert_int_equal(validation->summary.scored, 2);
 	for (int i = 0; i < 3; i++) {
-		const lk_validated *row = &v->rows[i];
+		const lk_validated *row = &validation->rows[i];
 		assert_true(row->predicted > 0 && row->low < row->predicted && row->high > row->predicted);
 		near(row->error, row->predicted / row->measured - 1);
 	}
-	assert_true(isnan(v->rows[3].predicted) && isnan(v->rows[3].error));
-	assert_non_null(strstr(v->rows[3].reason, "TPU"));
-	assert_non_null(strstr(v->rows[2].reason, "invented on purpose"));
-	assert_null(v->rows[0].reason);
-	lk_validate_free(v);
+	assert_true(isnan(validation->rows[3].predicted) && isnan(validation->rows[3].error));
+	assert_non_null(strstr(validation->rows[3].reason, "TPU"));
+	assert_non_null(strstr(validation->rows[2].reason, "invented on purpose"));
+	assert_null(validation->rows[0].reason);
+	lk_validate_free(validation);
 
-	v = validated(small, "NeMo", 1);
-	assert_int_equal(v->row_count, 2);
-	assert_true(fabs(log1p(v->rows[0].error)) >= fabs(log1p(v->rows[1].error)));
-	assert_string_equal(v->reproduce, "lockstep validate tests/data/runs_small.csv --stack NeMo --sort error");
-	lk_validate_free(v);
+	validation = validated(small, "NeMo", 1);
+	assert_int_equal(validation->row_count, 2);
+	assert_true(fabs(log1p(validation->rows[0].error)) >= fabs(log1p(validation->rows[1].error)));
+	assert_string_equal(validation->reproduce, "lockstep validate tests/data/runs_small.csv --stack NeMo --sort error");
+	lk_validate_free(validation);
 }
 
 static void test_json(void **state) {
@@ -526,8 +526,8 @@ static void test_json(void **state) {
 		"median_error",
 		"p90_error", "bias", "kendall_tau", "mean_top1_regret", "coverage"};
 	static const char *const row_keys[] = {"id", "predicted", "measured", "unit", "error", "low", "high", "reason"};
-	lk_validation *v = validated(small, NULL, 0);
-	char *text = printed(v, LK_VALIDATE_JSON);
+	lk_validation *validation = validated(small, NULL, 0);
+	char *text = printed(validation, LK_VALIDATE_JSON);
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *tree;
@@ -536,7 +536,7 @@ static void test_json(void **state) {
 	assert_int_equal(lk_json_document(&arena, in, &tree, &err), LK_OK);
 	const lk_value *summary = lk_json_get(tree, "summary"), *rows = lk_json_get(tree, "rows");
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_non_null(lk_json_get(summary, keys[i]));
-	near(lk_json_get(summary, "geomean_error")->number, v->summary.geomean_error);
+	near(lk_json_get(summary, "geomean_error")->number, validation->summary.geomean_error);
 	assert_int_equal(lk_json_get(summary, "kendall_tau")->kind, LK_JSON_NULL);
 	assert_int_equal(lk_json_get(summary, "macro_geomean_error")->kind, LK_JSON_NULL);
 	assert_int_equal(rows->count, 4);
@@ -547,13 +547,13 @@ static void test_json(void **state) {
 	lk_stream_close(in);
 	lk_arena_free(&arena);
 	free(text);
-	lk_validate_free(v);
+	lk_validate_free(validation);
 }
 
 static void test_formats(void **state) {
 	(void)state;
-	lk_validation *v = validated(small, NULL, 0);
-	char *text = printed(v, LK_VALIDATE_TEXT), *csv = printed(v, LK_VALIDATE_CSV), *lines = printed(v, LK_VALIDATE_JSONL);
+	lk_validation *validation = validated(small, NULL, 0);
+	char *text = printed(validation, LK_VALIDATE_TEXT), *csv = printed(validation, LK_VALIDATE_CSV), *lines = printed(validation, LK_VALIDATE_JSONL);
 	assert_non_null(strstr(text, "4 rows of tests/data/runs_small.csv: 3 predicted, 1 skipped, 2 scored"));
 	assert_non_null(strstr(text, "\nlockstep validate tests/data/runs_small.csv\n"));
 	assert_non_null(strstr(text, "TPU"));
@@ -568,16 +568,16 @@ static void test_formats(void **state) {
 	assert_int_equal(lk_stream_memory(csv, strlen(csv), "csv", &in, &err), LK_OK);
 	assert_int_equal(lk_csv_open(in, &rows, &err), LK_OK);
 	while (lk_csv_next(rows, &more, &err) == LK_OK && more) {
-		assert_string_equal(lk_csv_field(rows, lk_csv_column(rows, "id")), v->rows[count].id);
-		if (v->rows[count].predicted > 0)
-			near(atof(lk_csv_field(rows, lk_csv_column(rows, "predicted"))), v->rows[count].predicted);
+		assert_string_equal(lk_csv_field(rows, lk_csv_column(rows, "id")), validation->rows[count].id);
+		if (validation->rows[count].predicted > 0)
+			near(atof(lk_csv_field(rows, lk_csv_column(rows, "predicted"))), validation->rows[count].predicted);
 		count++;
 	}
 	assert_int_equal(count, 4);
 	lk_csv_close(rows);
 	lk_stream_close(in);
 	free(text), free(csv), free(lines);
-	lk_validate_free(v);
+	lk_validate_free(validation);
 }
 
 static void test_wrong_questions(void **state) {
@@ -591,12 +591,12 @@ static void test_wrong_questions(void **state) {
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		lk_validate_request request;
-		lk_validation *v = NULL;
+		lk_validation *validation = NULL;
 		lk_error err = {0};
 		lk_validate_defaults(&request);
 		request.table = cases[i].runs, request.stack = cases[i].stack;
-		assert_int_not_equal(lk_validate(&request, &v, &err), LK_OK);
-		assert_null(v);
+		assert_int_not_equal(lk_validate(&request, &validation, &err), LK_OK);
+		assert_null(validation);
 		assert_non_null(strstr(err.what, cases[i].what));
 	}
 	lk_validate_free(NULL);
@@ -606,20 +606,20 @@ static void test_wrong_questions(void **state) {
 static void test_measured(void **state) {
 	(void)state;
 	if (only_elsewhere()) skip();
-	lk_validation *v = validated(need_data("measured/llm_runs.csv"), NULL, 0);
-	const lk_accuracy *s = &v->summary;
-	assert_true(s->skipped * 50 <= s->rows);
-	assert_true(isfinite(s->geomean_error) && isfinite(s->macro_geomean_error) && isfinite(s->kendall_tau));
-	assert_true(isfinite(s->mean_top1_regret) && s->mean_top1_regret >= 0);
-	for (int i = 0; i < v->row_count; i++) {
-		const lk_validated *row = &v->rows[i];
+	lk_validation *validation = validated(need_data("measured/llm_runs.csv"), NULL, 0);
+	const lk_accuracy *accuracy = &validation->summary;
+	assert_true(accuracy->skipped * 50 <= accuracy->rows);
+	assert_true(isfinite(accuracy->geomean_error) && isfinite(accuracy->macro_geomean_error) && isfinite(accuracy->kendall_tau));
+	assert_true(isfinite(accuracy->mean_top1_regret) && accuracy->mean_top1_regret >= 0);
+	for (int i = 0; i < validation->row_count; i++) {
+		const lk_validated *row = &validation->rows[i];
 		assert_true(row->predicted > 0 || (row->reason && *row->reason));
 		assert_true(row->scored || row->reason);
 	}
 	int rows = 0;
-	for (int i = 0; i < v->group_count; i++) rows += v->groups[i].rows;
-	assert_int_equal(rows, 4 * s->rows - s->skipped);
-	lk_validate_free(v);
+	for (int i = 0; i < validation->group_count; i++) rows += validation->groups[i].rows;
+	assert_int_equal(rows, 4 * accuracy->rows - accuracy->skipped);
+	lk_validate_free(validation);
 }
 
 int main(void) {

@@ -415,24 +415,24 @@ static void errors_are_one_line(void **state) {
 
 static void interning(void **state) {
 	(void)state;
-	lk_intern *t = lk_intern_new();
-	assert_non_null(t);
-	assert_int_equal(lk_intern_id(t, ""), 0);
+	lk_intern *intern = lk_intern_new();
+	assert_non_null(intern);
+	assert_int_equal(lk_intern_id(intern, ""), 0);
 	enum { NAMES = 20000 };
 	char name[32];
 	for (int round = 0; round < 2; round++) {
 		for (uint32_t i = 1; i < NAMES; i++) {
 			snprintf(name, sizeof name, "aten::op%*u", (int)(i % 13), i);
-			assert_int_equal(lk_intern_id(t, name), i);
+			assert_int_equal(lk_intern_id(intern, name), i);
 		}
 	}
-	assert_int_equal(lk_intern_count(t), NAMES);
+	assert_int_equal(lk_intern_count(intern), NAMES);
 	snprintf(name, sizeof name, "aten::op%*u", 7, 20u);
-	assert_int_equal(lk_intern_find(t, name), 20);
-	assert_string_equal(lk_intern_text(t, 20), name);
-	assert_int_equal(lk_intern_find(t, "absent"), UINT32_MAX);
-	assert_string_equal(lk_intern_text(t, UINT32_MAX), "");
-	lk_intern_free(t);
+	assert_int_equal(lk_intern_find(intern, name), 20);
+	assert_string_equal(lk_intern_text(intern, 20), name);
+	assert_int_equal(lk_intern_find(intern, "absent"), UINT32_MAX);
+	assert_string_equal(lk_intern_text(intern, UINT32_MAX), "");
+	lk_intern_free(intern);
 	lk_intern_free(NULL);
 }
 

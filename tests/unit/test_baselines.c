@@ -69,12 +69,12 @@ static const char *const baseline_names[] = {
 };
 enum { BASELINES = 4 };
 
-static double mfu(const struct world *w, size_t i) {
-	return strcmp(w->runs.at[i].stack, "nemo") == 0 ? 0.5 : 0.3;
+static double mfu(const struct world *world, size_t i) {
+	return strcmp(world->runs.at[i].stack, "nemo") == 0 ? 0.5 : 0.3;
 }
 
 /* Two stacks, three networks, two GPUs, two sizes each; every run at its stack's MFU, or all at 0.4. */
-static void invent(struct world *w, bool by_stack) {
+static void invent(struct world *world, bool by_stack) {
 	static const char *const networks[] = {"llama3.1-8b", "llama2-7b", "gpt3-175b"};
 	static const char *const gpus[] = {"h100-sxm", "a100-sxm-80"};
 	char text[4000];
@@ -87,32 +87,32 @@ static void invent(struct world *w, bool by_stack) {
 		                 networks[network], gpus[i / 6 % 2], i % 2 ? 128 : 64, 128 << (i % 2), network == 2 ? 8 : 2, network == 2 ? 8 : 1,
 		                 i < 12 ? "nemo" : "mlperf");
 	}
-	memset(w, 0, sizeof *w);
+	memset(world, 0, sizeof *world);
 	assert_int_equal(lk_stream_memory(text, strlen(text), "t.csv", &in, &err), LK_OK);
-	if (lk_runs_read(&w->arena, in, &w->runs, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_runs_read(&world->arena, in, &world->runs, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	lk_stream_close(in);
-	assert_int_equal(w->runs.count, ROWS);
+	assert_int_equal(world->runs.count, ROWS);
 	for (size_t i = 0; i < ROWS; i++) {
-		lk_run *run = &w->runs.at[i];
+		lk_run *run = &world->runs.at[i];
 		if (*run->refused) fail_msg("%s: %s", run->id, run->refused);
 		double peak = lk_peak_flops(run->cluster.node[0].device, LK_BF16);
 		run->measured_s = lk_model_flops(&run->job.model, run->job.seq) * run->job.gbs / run->job.gpus / peak;
-		run->measured_s /= by_stack ? mfu(w, i) : 0.4;
+		run->measured_s /= by_stack ? mfu(world, i) : 0.4;
 	}
 }
 
-static void compare(struct world *w) {
+static void compare(struct world *world) {
 	lk_error err = {0};
-	memset(&w->scoring, 0, sizeof w->scoring);
-	assert_int_equal(lk_runs_folds(&w->runs, w->fold, &w->folds, &err), LK_OK);
-	assert_int_equal(lk_scoring_rows(&w->arena, w->runs.count, &w->scoring, &err), LK_OK);
-	assert_int_equal(lk_baselines_runs(&w->arena, &w->runs, w->fold, &w->scoring, &err), LK_OK);
-	assert_int_equal(w->scoring.baseline_count, BASELINES);
+	memset(&world->scoring, 0, sizeof world->scoring);
+	assert_int_equal(lk_runs_folds(&world->runs, world->fold, &world->folds, &err), LK_OK);
+	assert_int_equal(lk_scoring_rows(&world->arena, world->runs.count, &world->scoring, &err), LK_OK);
+	assert_int_equal(lk_baselines_runs(&world->arena, &world->runs, world->fold, &world->scoring, &err), LK_OK);
+	assert_int_equal(world->scoring.baseline_count, BASELINES);
 }
 
-static void drop(struct world *w) {
-	lk_vec_free(&w->runs);
-	lk_arena_free(&w->arena);
+static void drop(struct world *world) {
+	lk_vec_free(&world->runs);
+	lk_arena_free(&world->arena);
 }
 
 static void test_folds(void **state) {

@@ -23,65 +23,65 @@ struct dice {
 	uint64_t seed, at;
 };
 
-static unsigned roll(struct dice *d, unsigned sides) {
-	return (unsigned)(lk_hash64(d->seed * 0x9e3779b97f4a7c15u + d->at++) % sides);
+static unsigned roll(struct dice *dice, unsigned sides) {
+	return (unsigned)(lk_hash64(dice->seed * 0x9e3779b97f4a7c15u + dice->at++) % sides);
 }
-static lk_switch either(struct dice *d) { return (lk_switch)((int)roll(d, 3) - 1); }
+static lk_switch either(struct dice *dice) { return (lk_switch)((int)roll(dice, 3) - 1); }
 
 #define PICK(d, ...) ((const int[]){__VA_ARGS__}[roll((d), sizeof((const int[]){__VA_ARGS__}) / sizeof(int))])
 
-static void random_layout(lk_job *j, struct dice *d) {
-	j->tp = PICK(d, 1, 1, 2, 4, 8);
-	j->pp = PICK(d, 1, 1, 2, 3, 4, 8);
-	j->cp = PICK(d, 1, 1, 1, 2, 4);
-	j->dp = PICK(d, 1, 1, 2, 4, 8);
-	j->vp = j->pp > 1 ? PICK(d, 0, 0, 1, 2, 3, 4) : PICK(d, 0, 0, 0, 1);
-	j->schedule_said = roll(d, 3) > 0;
-	j->schedule = (lk_schedule_kind)roll(d, LK_SCHEDULES);
-	j->mbs = PICK(d, 0, 1, 2, 3);
-	j->microbatches = PICK(d, 0, 0, 1, 2, 4, 8, 16);
-	j->account_embedding = j->account_loss = roll(d, 10) == 0;
-	j->sequence_parallel = either(d);
-	j->cp_kind = (lk_cp_kind)roll(d, 2);
-	if (!j->model.image) j->seq = PICK(d, 0, 128, 512, 1024, 2048, 4096);
-	if (!j->model.experts) return;
-	j->ep = PICK(d, 1, 2, 4, 8);
-	j->etp = PICK(d, 0, 1, 2);
-	j->dispatcher = (lk_dispatcher)roll(d, 3);
-	j->moe_imbalance = PICK(d, 0, 1, 2);
+static void random_layout(lk_job *job, struct dice *dice) {
+	job->tp = PICK(dice, 1, 1, 2, 4, 8);
+	job->pp = PICK(dice, 1, 1, 2, 3, 4, 8);
+	job->cp = PICK(dice, 1, 1, 1, 2, 4);
+	job->dp = PICK(dice, 1, 1, 2, 4, 8);
+	job->vp = job->pp > 1 ? PICK(dice, 0, 0, 1, 2, 3, 4) : PICK(dice, 0, 0, 0, 1);
+	job->schedule_said = roll(dice, 3) > 0;
+	job->schedule = (lk_schedule_kind)roll(dice, LK_SCHEDULES);
+	job->mbs = PICK(dice, 0, 1, 2, 3);
+	job->microbatches = PICK(dice, 0, 0, 1, 2, 4, 8, 16);
+	job->account_embedding = job->account_loss = roll(dice, 10) == 0;
+	job->sequence_parallel = either(dice);
+	job->cp_kind = (lk_cp_kind)roll(dice, 2);
+	if (!job->model.image) job->seq = PICK(dice, 0, 128, 512, 1024, 2048, 4096);
+	if (!job->model.experts) return;
+	job->ep = PICK(dice, 1, 2, 4, 8);
+	job->etp = PICK(dice, 0, 1, 2);
+	job->dispatcher = (lk_dispatcher)roll(dice, 3);
+	job->moe_imbalance = PICK(dice, 0, 1, 2);
 }
 
-static void random_sharding(lk_job *j, struct dice *d) {
+static void random_sharding(lk_job *job, struct dice *dice) {
 	static const char *const stacks[] = {"", "", "", "megatron", "fsdp", "deepspeed", "ddp", "torchtitan"};
-	strcpy(j->stack, stacks[roll(d, 8)]);
-	j->sharding_said = roll(d, 4) > 0;
-	j->sharding = (lk_sharding)roll(d, 4);
-	if (roll(d, 4) == 0) j->shard_group = PICK(d, 1, 2, 4);
-	j->optimizer = (lk_optimizer)roll(d, 4);
-	j->master_weights = either(d);
-	j->fp32_grads = either(d);
-	j->grad_reduce_fp32 = either(d);
-	j->overlap_grad_reduce = either(d);
-	j->overlap_param_gather = either(d);
-	j->offload_optimizer = roll(d, 4) == 0;
-	j->bucket_bytes = PICK(d, 0, 0, 1, 100000000);
+	strcpy(job->stack, stacks[roll(dice, 8)]);
+	job->sharding_said = roll(dice, 4) > 0;
+	job->sharding = (lk_sharding)roll(dice, 4);
+	if (roll(dice, 4) == 0) job->shard_group = PICK(dice, 1, 2, 4);
+	job->optimizer = (lk_optimizer)roll(dice, 4);
+	job->master_weights = either(dice);
+	job->fp32_grads = either(dice);
+	job->grad_reduce_fp32 = either(dice);
+	job->overlap_grad_reduce = either(dice);
+	job->overlap_param_gather = either(dice);
+	job->offload_optimizer = roll(dice, 4) == 0;
+	job->bucket_bytes = PICK(dice, 0, 0, 1, 100000000);
 }
 
-static void random_work(lk_job *j, struct dice *d) {
-	j->recompute_said = true;
-	j->recompute = (lk_recompute)roll(d, 3);
-	if (j->recompute == LK_RECOMPUTE_FULL && roll(d, 2)) j->recompute_layers = PICK(d, 1, 2);
-	if (j->recompute == LK_RECOMPUTE_SELECTIVE) j->recompute_mlp = roll(d, 2);
-	j->task = (lk_task)PICK(d, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN, LK_TASK_SFT, LK_TASK_LORA);
-	j->dtype_said = roll(d, 2);
-	j->dtype = (lk_dtype)roll(d, LK_DTYPES);
-	j->attn_kernel = (lk_attn_kernel)(roll(d, 3) == 0);
-	j->cp_balanced = either(d);
-	j->fused_cross_entropy = either(d);
-	j->overlap_p2p = either(d);
-	j->tp_overlap = either(d);
-	j->cuda_graphs = either(d);
-	j->compile = roll(d, 2);
+static void random_work(lk_job *job, struct dice *dice) {
+	job->recompute_said = true;
+	job->recompute = (lk_recompute)roll(dice, 3);
+	if (job->recompute == LK_RECOMPUTE_FULL && roll(dice, 2)) job->recompute_layers = PICK(dice, 1, 2);
+	if (job->recompute == LK_RECOMPUTE_SELECTIVE) job->recompute_mlp = roll(dice, 2);
+	job->task = (lk_task)PICK(dice, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN, LK_TASK_SFT, LK_TASK_LORA);
+	job->dtype_said = roll(dice, 2);
+	job->dtype = (lk_dtype)roll(dice, LK_DTYPES);
+	job->attn_kernel = (lk_attn_kernel)(roll(dice, 3) == 0);
+	job->cp_balanced = either(dice);
+	job->fused_cross_entropy = either(dice);
+	job->overlap_p2p = either(dice);
+	job->tp_overlap = either(dice);
+	job->cuda_graphs = either(dice);
+	job->compile = roll(dice, 2);
 }
 
 /* False where the job is not legal: many are not. */
@@ -103,12 +103,12 @@ static void all_formats(lk_arena *arena, lk_cluster *cluster) {
 	assert_int_equal(lk_cluster_simple(arena, lk_device_find("b200"), 8192, 0, 0, cluster, &err), LK_OK);
 }
 
-static const char *say(const lk_job *j, uint64_t seed, char out[256]) {
+static const char *say(const lk_job *job, uint64_t seed, char out[256]) {
 	snprintf(out, 256,
 			 "seed %llu: %s tp %d pp %d vp %d cp %d dp %d ep %d etp %d %s zero %d/%d recompute %d/%d task %d %s sp %d",
-			 (unsigned long long)seed, j->model.name, j->tp, j->pp, j->vp, j->cp, j->dp, j->ep, j->etp,
-			 lk_schedule_get(j->schedule)->name, j->sharding, j->shard_group, j->recompute, j->recompute_layers,
-			 j->task, lk_dtype_name(j->dtype), j->sequence_parallel);
+			 (unsigned long long)seed, job->model.name, job->tp, job->pp, job->vp, job->cp, job->dp, job->ep, job->etp,
+			 lk_schedule_get(job->schedule)->name, job->sharding, job->shard_group, job->recompute, job->recompute_layers,
+			 job->task, lk_dtype_name(job->dtype), job->sequence_parallel);
 	return out;
 }
 
@@ -144,29 +144,29 @@ static double sum_all(const lk_graph *graph, const double *column, op_test test)
 	return sum;
 }
 
-static bool attends(const lk_graph *g, uint32_t op) {
-	return g->ops.kind[op] == LK_OP_ATTENTION && g->ops.phase[op] == LK_PHASE_FORWARD;
+static bool attends(const lk_graph *graph, uint32_t op) {
+	return graph->ops.kind[op] == LK_OP_ATTENTION && graph->ops.phase[op] == LK_PHASE_FORWARD;
 }
-static bool attends_again(const lk_graph *g, uint32_t op) {
-	return g->ops.kind[op] == LK_OP_ATTENTION && g->ops.phase[op] == LK_PHASE_RECOMPUTE;
+static bool attends_again(const lk_graph *graph, uint32_t op) {
+	return graph->ops.kind[op] == LK_OP_ATTENTION && graph->ops.phase[op] == LK_PHASE_RECOMPUTE;
 }
-static bool attends_backward(const lk_graph *g, uint32_t op) { return g->ops.kind[op] == LK_OP_ATTENTION_BWD; }
-static bool sends(const lk_graph *g, uint32_t op) { return g->ops.kind[op] == LK_OP_SEND; }
+static bool attends_backward(const lk_graph *graph, uint32_t op) { return graph->ops.kind[op] == LK_OP_ATTENTION_BWD; }
+static bool sends(const lk_graph *graph, uint32_t op) { return graph->ops.kind[op] == LK_OP_SEND; }
 
 /* Repetitions written out, every operation's memory added up by itself: nothing falls below what is resident, and the
  * step ends there. The checker's summaries are not used. */
 static double walk_memory(const lk_graph *graph, uint32_t stage, const char *who) {
 	const lk_program *program = &graph->programs.at[stage];
-	const lk_ops *o = &graph->ops;
+	const lk_ops *ops = &graph->ops;
 	double now = 0, peak = 0, lowest = 0;
 	for (size_t i = 0; i < program->calls.count; i++) {
 		const lk_call *call = &program->calls.at[i];
 		const lk_block *block = &graph->blocks.at[call->block];
 		for (uint32_t r = 0; r < call->repeat; r++) {
 			for (uint32_t op = block->begin; op < block->end; op++) {
-				now += o->alloc[op];
+				now += ops->alloc[op];
 				peak = fmax(peak, now);
-				now -= o->release[op];
+				now -= ops->release[op];
 				lowest = fmin(lowest, now);
 			}
 		}
@@ -198,9 +198,9 @@ static void count_layer(const lk_graph *graph, const char *who) {
 
 /* Every layer once for every micro-batch; an encoder-decoder's decoder layers attend twice. */
 static void count_attention(const lk_graph *graph, const lk_job *job, const char *who) {
-	const lk_model *m = &job->model;
-	if (job->attn_kernel != LK_KERNEL_FLASH || m->network == LK_NET_CONV) return;
-	double wanted = (double)job->microbatches * (m->layers + 2 * m->decoder_layers + m->mtp_layers);
+	const lk_model *model = &job->model;
+	if (job->attn_kernel != LK_KERNEL_FLASH || model->network == LK_NET_CONV) return;
+	double wanted = (double)job->microbatches * (model->layers + 2 * model->decoder_layers + model->mtp_layers);
 	double forward = sum_all(graph, NULL, attends), backward = sum_all(graph, NULL, attends_backward),
 		   again = sum_all(graph, NULL, attends_again);
 	if (forward != wanted || backward != wanted)
@@ -274,10 +274,10 @@ static void test_random_jobs(void **state) {
 /* ---- work ---- */
 
 /* Query-key pairs of all layers, forward: half the square, or the band of a window with its corner cut off. */
-static double attention_pairs(const lk_model *m, double s) {
+static double attention_pairs(const lk_model *model, double s) {
 	double sum = 0;
-	for (int i = 0; i < m->layers; i++) {
-		double w = lk_model_window(m, i);
+	for (int i = 0; i < model->layers; i++) {
+		double w = lk_model_window(model, i);
 		sum += w > 0 && w < s ? s * w - w * w / 2 : s * s / 2;
 	}
 	return sum;
@@ -290,17 +290,17 @@ static double attention_pairs(const lk_model *m, double s) {
  * The fused kernel's backward pass computes the scores again: 5 products where the formula counts 4 (forward 2), so 7/6
  * of the formula's attention. Padding makes the output matrix larger; with more tensor-parallel ranks than key-value
  * heads, tp heads are computed instead of kv_heads. */
-static double extra_flops(const lk_job *j) {
-	const lk_model *m = &j->model;
-	double s = j->seq, attention = 6 * 2.0 * m->heads * m->head_dim * attention_pairs(m, s);
-	double padding = 6 * s * m->hidden * (double)(j->padded_vocab - m->vocab);
-	double copies = j->tp > m->kv_heads ? 6 * s * m->hidden * 2.0 * m->head_dim * (j->tp - m->kv_heads) * m->layers : 0;
-	return j->gbs * (attention / 6 + padding + copies);
+static double extra_flops(const lk_job *job) {
+	const lk_model *model = &job->model;
+	double s = job->seq, attention = 6 * 2.0 * model->heads * model->head_dim * attention_pairs(model, s);
+	double padding = 6 * s * model->hidden * (double)(job->padded_vocab - model->vocab);
+	double copies = job->tp > model->kv_heads ? 6 * s * model->hidden * 2.0 * model->head_dim * (job->tp - model->kv_heads) * model->layers : 0;
+	return job->gbs * (attention / 6 + padding + copies);
 }
 
-static bool dense_decoder(const lk_model *m) {
-	return m->network == LK_NET_DECODER && m->experts == 0 && m->embed_dim == 0 && m->mtp_layers == 0 &&
-		   m->attention == LK_ATTN_HEADS;
+static bool dense_decoder(const lk_model *model) {
+	return model->network == LK_NET_DECODER && model->experts == 0 && model->embed_dim == 0 && model->mtp_layers == 0 &&
+		   model->attention == LK_ATTN_HEADS;
 }
 
 static void test_flops(void **state) {
@@ -404,10 +404,10 @@ static void test_recompute(void **state) {
 
 /* ---- data-parallel traffic ---- */
 
-static bool reduces_gradients(const lk_graph *g, uint32_t op) {
+static bool reduces_gradients(const lk_graph *graph, uint32_t op) {
 	bool group =
-		g->ops.group[op] == LK_GROUP_DP || g->ops.group[op] == LK_GROUP_EDP || g->ops.group[op] == LK_GROUP_SHARD;
-	return group && (g->ops.kind[op] == LK_OP_ALLREDUCE || g->ops.kind[op] == LK_OP_REDUCESCATTER);
+		graph->ops.group[op] == LK_GROUP_DP || graph->ops.group[op] == LK_GROUP_EDP || graph->ops.group[op] == LK_GROUP_SHARD;
+	return group && (graph->ops.kind[op] == LK_OP_ALLREDUCE || graph->ops.kind[op] == LK_OP_REDUCESCATTER);
 }
 
 /* Without sharded gradients every trained parameter is reduced once a step, however it is bucketed and overlapped. */

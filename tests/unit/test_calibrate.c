@@ -18,38 +18,38 @@
 
 static lk_calibrated *calibrate(const char *kind, const char *table, const char *name) {
 	lk_calibrate_request request;
-	lk_calibrated *c = NULL;
+	lk_calibrated *calibrated = NULL;
 	lk_error err = {0};
 	lk_calibrate_defaults(&request);
 	request.kind = kind, request.table = table, request.name = name;
 	request.source = "ours, \"measured\"", request.date = "2026-11-21";
-	if (lk_calibrate(&request, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return c;
+	if (lk_calibrate(&request, &calibrated, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	return calibrated;
 }
 
 /* The result as text, to be freed. */
-static char *printed(const lk_calibrated *c, int format) {
+static char *printed(const lk_calibrated *calibrated, int format) {
 	char *text = NULL;
 	size_t size = 0;
 	lk_error err = {0};
 	FILE *out = open_memstream(&text, &size);
 	assert_non_null(out);
-	assert_int_equal(lk_calibrate_print(c, format, false, out, &err), LK_OK);
+	assert_int_equal(lk_calibrate_print(calibrated, format, false, out, &err), LK_OK);
 	fclose(out);
 	return text;
 }
 
-static void check_csv(const lk_calibrated *c, const char *text) {
+static void check_csv(const lk_calibrated *calibrated, const char *text) {
 	lk_calibration read = {0};
 	lk_stream *in;
 	lk_error err = {0};
 	assert_int_equal(lk_stream_memory(text, strlen(text), "ours.csv", &in, &err), LK_OK);
 	if (lk_calibration_read(in, &read, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	lk_stream_close(in);
-	assert_int_equal(read.rows.count, c->row_count);
+	assert_int_equal(read.rows.count, calibrated->row_count);
 	for (size_t i = 0; i < read.rows.count; i++) {
 		const lk_calibration_row *row = &read.rows.at[i];
-		const lk_fitted *wanted = &c->rows[i];
+		const lk_fitted *wanted = &calibrated->rows[i];
 		assert_string_equal(row->family, wanted->family);
 		assert_string_equal(row->subject, wanted->subject);
 		assert_string_equal(row->source, "ours, \"measured\"");
@@ -60,31 +60,31 @@ static void check_csv(const lk_calibrated *c, const char *text) {
 	lk_calibration_free(&read);
 }
 
-static void check_json(const lk_calibrated *c, const char *text) {
+static void check_json(const lk_calibrated *calibrated, const char *text) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *top;
 	lk_error err = {0};
 	assert_int_equal(lk_stream_memory(text, strlen(text), "rows", &in, &err), LK_OK);
 	assert_int_equal(lk_json_document(&arena, in, &top, &err), LK_OK);
-	assert_int_equal(lk_json_get(top, "rows")->count, c->row_count);
+	assert_int_equal(lk_json_get(top, "rows")->count, calibrated->row_count);
 	lk_stream_close(in);
 	lk_arena_free(&arena);
 }
 
 static void check_table(const char *kind, const char *file) {
 	const char *path = need_data(file);
-	lk_calibrated *c = calibrate(kind, path, NULL);
-	assert_true(c->row_count > 0);
-	char *csv = printed(c, LK_CALIBRATE_CSV), *json = printed(c, LK_CALIBRATE_JSON), *text = printed(c, LK_CALIBRATE_TEXT);
-	check_csv(c, csv);
-	check_json(c, json);
+	lk_calibrated *calibrated = calibrate(kind, path, NULL);
+	assert_true(calibrated->row_count > 0);
+	char *csv = printed(calibrated, LK_CALIBRATE_CSV), *json = printed(calibrated, LK_CALIBRATE_JSON), *text = printed(calibrated, LK_CALIBRATE_TEXT);
+	check_csv(calibrated, csv);
+	check_json(calibrated, json);
 	assert_non_null(strstr(text, "--calibration ours.csv"));
 	lk_calibrated *again = calibrate(kind, path, NULL);
 	char *same = printed(again, LK_CALIBRATE_CSV);
 	assert_string_equal(csv, same);
 	free(csv), free(json), free(text), free(same);
-	lk_calibrate_free(c);
+	lk_calibrate_free(calibrated);
 	lk_calibrate_free(again);
 }
 

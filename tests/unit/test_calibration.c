@@ -188,11 +188,11 @@ static void test_compiled_in(void **state) {
 
 /* ---- profiles ---- */
 
-static const char *profile_of(const lk_calibration *c, const char *stack, const char *release, lk_dtype dtype) {
+static const char *profile_of(const lk_calibration *calibration, const char *stack, const char *release, lk_dtype dtype) {
 	lk_job job = {.dtype = dtype};
 	snprintf(job.profile, sizeof job.profile, "%s", stack);
 	snprintf(job.release, sizeof job.release, "%s", release);
-	const lk_calibration_row *row = lk_profile_find(c, &job);
+	const lk_calibration_row *row = lk_profile_find(calibration, &job);
 	return row ? row->variant : "none";
 }
 

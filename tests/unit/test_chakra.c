@@ -29,10 +29,10 @@ static long long attribute(const char *attributes, const char *name, long long n
 }
 
 /* Ids of a list that are nodes of the file. */
-static void check_ids(const lk_works *w, uint32_t self, char *list, const uint32_t *begin, const uint32_t *ids) {
+static void check_ids(const lk_works *works, uint32_t self, char *list, const uint32_t *begin, const uint32_t *ids) {
 	uint32_t at = begin[self];
 	for (char *id; (id = strsep(&list, ",")) && *id;) {
-		uint32_t found = lk_works_find(w, strtoll(id, NULL, 10));
+		uint32_t found = lk_works_find(works, strtoll(id, NULL, 10));
 		if (found == LK_NONE || found == self) continue;
 		assert_true(at < begin[self + 1]);
 		assert_int_equal(ids[at++], found);
@@ -40,39 +40,39 @@ static void check_ids(const lk_works *w, uint32_t self, char *list, const uint32
 	assert_int_equal(at, begin[self + 1]);
 }
 
-static void check_node(const lk_works *w, uint32_t i, char *line) {
-	assert_int_equal(strtoll(column(&line), NULL, 10), w->id[i]);
-	assert_string_equal(column(&line), lk_works_text(w, w->name[i]));
+static void check_node(const lk_works *works, uint32_t i, char *line) {
+	assert_int_equal(strtoll(column(&line), NULL, 10), works->id[i]);
+	assert_string_equal(column(&line), lk_works_text(works, works->name[i]));
 	int type = atoi(column(&line));
-	check_ids(w, i, column(&line), w->control_begin, w->control);
-	check_ids(w, i, column(&line), w->data_begin, w->data);
+	check_ids(works, i, column(&line), works->control_begin, works->control);
+	check_ids(works, i, column(&line), works->data_begin, works->data);
 	long long us = atoll(column(&line));
-	assert_int_equal(w->duration_ns[i], us < 0 ? -1 : us * 1000);
+	assert_int_equal(works->duration_ns[i], us < 0 ? -1 : us * 1000);
 	const char *attributes = column(&line);
-	const lk_work_comm *comm = lk_works_comm(w, i);
+	const lk_work_comm *comm = lk_works_comm(works, i);
 	long long size = attribute(attributes, "comm_size", -1);
 	assert_int_equal(comm ? comm->note.in_elements : -1, size);
 	assert_true(type == 7 || !comm || comm->note.kind == LK_OP_SEND || comm->note.kind == LK_OP_RECV);
-	assert_int_equal(w->kind[i] == LK_NODE_DEVICE, !attribute(attributes, "is_cpu_op", 0));
-	assert_int_equal(w->record[i], attribute(attributes, "rf_id", 0));
-	assert_int_equal(w->thread[i], attribute(attributes, "tid", attribute(attributes, "stream", -1)));
-	assert_true(w->flops[i] == (double)attribute(attributes, "num_ops", 0));
+	assert_int_equal(works->kind[i] == LK_NODE_DEVICE, !attribute(attributes, "is_cpu_op", 0));
+	assert_int_equal(works->record[i], attribute(attributes, "rf_id", 0));
+	assert_int_equal(works->thread[i], attribute(attributes, "tid", attribute(attributes, "stream", -1)));
+	assert_true(works->flops[i] == (double)attribute(attributes, "num_ops", 0));
 }
 
 static uint32_t compare_with_python(const char *path) {
 	char *line = NULL;
 	size_t room = 0;
-	lk_works *w = read_works(path);
+	lk_works *works = read_works(path);
 	FILE *python = works_by_python(path);
-	for (uint32_t i = 0; i < w->count; i++) {
+	for (uint32_t i = 0; i < works->count; i++) {
 		if (getline(&line, &room, python) < 0) fail_msg("%s: python has %u nodes", path, i);
-		check_node(w, i, line);
+		check_node(works, i, line);
 	}
 	assert_true(getline(&line, &room, python) < 0);
 	assert_int_equal(pclose(python), 0);
-	uint32_t count = w->count;
+	uint32_t count = works->count;
 	free(line);
-	lk_works_free(w);
+	lk_works_free(works);
 	return count;
 }
 
@@ -130,7 +130,7 @@ static void put_value(lk_proto_out *out, unsigned field, unsigned form) {
 
 static void check_form(unsigned form, bool list) {
 	lk_proto_out out = {0};
-	lk_works *w;
+	lk_works *works;
 	lk_error err = {0};
 	size_t node = lk_proto_begin(&out, 0);
 	lk_proto_put_integer(&out, 1, 5);
@@ -142,13 +142,13 @@ static void check_form(unsigned form, bool list) {
 	if (list) lk_proto_end(&out, values);
 	lk_proto_end(&out, attr);
 	lk_proto_end(&out, node);
-	if (lk_works_read_memory(out.bytes.at, out.bytes.count, "attr.et", NULL, &w, &err) != LK_OK)
+	if (lk_works_read_memory(out.bytes.at, out.bytes.count, "attr.et", NULL, &works, &err) != LK_OK)
 		fail_msg("form %u: %s", form, err.what);
-	assert_int_equal(w->count, 1);
-	if (form == 27) assert_int_equal(w->kind[0], LK_NODE_OP);
-	else if (!lk_works_comm(w, 0) || lk_works_comm(w, 0)->note.in_elements != 42)
+	assert_int_equal(works->count, 1);
+	if (form == 27) assert_int_equal(works->kind[0], LK_NODE_OP);
+	else if (!lk_works_comm(works, 0) || lk_works_comm(works, 0)->note.in_elements != 42)
 		fail_msg("form %u%s", form, list ? ", list" : "");
-	lk_works_free(w);
+	lk_works_free(works);
 	lk_vec_free(&out.bytes);
 }
 
@@ -182,19 +182,19 @@ enum { STAGES = 2, CHAINS = 4 };
 
 /* Two stages of four ranks: forward and backward with a message, a collective beside it, an event between two calls. */
 static lk_graph *made_graph(void) {
-	lk_graph *g = lk_graph_new();
+	lk_graph *graph = lk_graph_new();
 	lk_error err;
 	uint32_t id;
-	assert_int_equal(lk_graph_set_programs(g, STAGES, 2, &err), LK_OK);
-	g->ranks.chains = CHAINS, g->ranks.world = STAGES * CHAINS;
-	for (int i = 0; i < LK_GROUPS; i++) g->ranks.group[i].size = g->ranks.group[i].stride = 1;
-	g->ranks.group[LK_GROUP_TP].size = 2;
-	g->ranks.group[LK_GROUP_DP].size = 2, g->ranks.group[LK_GROUP_DP].stride = 2;
+	assert_int_equal(lk_graph_set_programs(graph, STAGES, 2, &err), LK_OK);
+	graph->ranks.chains = CHAINS, graph->ranks.world = STAGES * CHAINS;
+	for (int i = 0; i < LK_GROUPS; i++) graph->ranks.group[i].size = graph->ranks.group[i].stride = 1;
+	graph->ranks.group[LK_GROUP_TP].size = 2;
+	graph->ranks.group[LK_GROUP_DP].size = 2, graph->ranks.group[LK_GROUP_DP].stride = 2;
 	for (uint32_t s = 0; s < STAGES; s++) {
 		uint32_t after = 1;
-		lk_graph_begin_block(g, "work");
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .name = "data \xff", .m = 12.4e-6});
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_GEMM,
+		lk_graph_begin_block(graph, "work");
+		lk_graph_add(graph, &(lk_op){.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .name = "data \xff", .m = 12.4e-6});
+		lk_graph_add(graph, &(lk_op){.kind = LK_OP_GEMM,
 								 .stream = LK_STREAM_COMPUTE,
 								 .name = "product",
 								 .m = 64,
@@ -204,24 +204,24 @@ static lk_graph *made_graph(void) {
 								 .flops = 524288,
 								 .bytes = 24576,
 								 .signal = 1});
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
+		lk_graph_add(graph, &(lk_op){.kind = LK_OP_ALLREDUCE,
 								 .stream = LK_STREAM_TP,
 								 .group = LK_GROUP_TP,
 								 .name = "sum",
 								 .bytes = 4096,
 								 .deps = &after,
 								 .dep_count = 1});
-		lk_graph_add(g, &(lk_op){.kind = s ? LK_OP_RECV : LK_OP_SEND,
+		lk_graph_add(graph, &(lk_op){.kind = s ? LK_OP_RECV : LK_OP_SEND,
 								 .stream = LK_STREAM_SEND_FORWARD,
 								 .name = "message",
 								 .bytes = 1e6,
 								 .channel = 0,
 								 .join = LK_JOIN(LK_STREAM_COMPUTE)});
-		lk_graph_end_block(g, &id, &err);
+		lk_graph_end_block(graph, &id, &err);
 		lk_call call = {.block = id, .repeat = 3, .microbatch = -1, .layer = -1};
-		assert_int_equal(lk_graph_call(g, s, &call, &err), LK_OK);
-		lk_graph_begin_block(g, "end");
-		lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLGATHER,
+		assert_int_equal(lk_graph_call(graph, s, &call, &err), LK_OK);
+		lk_graph_begin_block(graph, "end");
+		lk_graph_add(graph, &(lk_op){.kind = LK_OP_ALLGATHER,
 								 .stream = LK_STREAM_DP,
 								 .group = LK_GROUP_DP,
 								 .name = "gather",
@@ -229,121 +229,121 @@ static lk_graph *made_graph(void) {
 								 .wait = 1,
 								 .measured_ps = 7600000});
 		lk_graph_add(
-			g,
+			graph,
 			&(lk_op){.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .name = "join", .join = LK_JOIN(LK_STREAM_DP)});
-		lk_graph_end_block(g, &id, &err);
+		lk_graph_end_block(graph, &id, &err);
 		call = (lk_call){.block = id, .repeat = 1, .microbatch = -1, .layer = -1};
-		assert_int_equal(lk_graph_call(g, s, &call, &err), LK_OK);
-		g->programs.at[s].events = 1;
+		assert_int_equal(lk_graph_call(graph, s, &call, &err), LK_OK);
+		graph->programs.at[s].events = 1;
 	}
-	lk_graph_wire(g, 0, 0, 1, 0);
-	lk_graph_wire(g, 0, 1, 1, 1);
-	return g;
+	lk_graph_wire(graph, 0, 0, 1, 0);
+	lk_graph_wire(graph, 0, 1, 1, 1);
+	return graph;
 }
 
 static void rank_path(uint32_t rank, char out[200]) { snprintf(out, 200, "%s/lockstep.%u.et", scratch, rank); }
 
 /* Ids are unique, dependencies lead back: no circles. */
-static void check_order(const lk_works *w) {
-	assert_int_equal(w->unresolved, 0);
-	for (uint32_t i = 0; i < w->count; i++) {
-		if (i) assert_true(w->id[i] > w->id[i - 1]);
-		for (uint32_t d = w->data_begin[i]; d < w->data_begin[i + 1]; d++) assert_true(w->data[d] < i);
+static void check_order(const lk_works *works) {
+	assert_int_equal(works->unresolved, 0);
+	for (uint32_t i = 0; i < works->count; i++) {
+		if (i) assert_true(works->id[i] > works->id[i - 1]);
+		for (uint32_t d = works->data_begin[i]; d < works->data_begin[i + 1]; d++) assert_true(works->data[d] < i);
 	}
 }
 
-static bool needs(const lk_works *w, uint32_t work, uint32_t on) {
-	for (uint32_t d = w->data_begin[work]; d < w->data_begin[work + 1]; d++)
-		if (w->data[d] == on) return true;
+static bool needs(const lk_works *works, uint32_t work, uint32_t on) {
+	for (uint32_t d = works->data_begin[work]; d < works->data_begin[work + 1]; d++)
+		if (works->data[d] == on) return true;
 	return false;
 }
 
-static void check_rank(const lk_works *w, uint32_t rank) {
+static void check_rank(const lk_works *works, uint32_t rank) {
 	char wanted[32];
-	assert_int_equal(w->rank, rank);
-	assert_int_equal(w->count, 3 * 4 + 2);
-	check_order(w);
+	assert_int_equal(works->rank, rank);
+	assert_int_equal(works->count, 3 * 4 + 2);
+	check_order(works);
 	for (uint32_t r = 0; r < 3; r++) {
 		uint32_t at = r * 4;
-		assert_string_equal(lk_works_text(w, w->name[at]), "data \xef\xbf\xbd");
-		assert_int_equal(w->kind[at], LK_NODE_OP);
-		assert_int_equal(w->duration_ns[at], 12000);
-		assert_true(w->flops[at + 1] == 524288 && w->bytes[at + 1] == 24576);
-		assert_true(needs(w, at + 1, at) && needs(w, at + 2, at + 1) && needs(w, at + 3, at + 1));
-		if (r) assert_true(needs(w, at + 1, at - 3) && needs(w, at + 3, at - 1));
+		assert_string_equal(lk_works_text(works, works->name[at]), "data \xef\xbf\xbd");
+		assert_int_equal(works->kind[at], LK_NODE_OP);
+		assert_int_equal(works->duration_ns[at], 12000);
+		assert_true(works->flops[at + 1] == 524288 && works->bytes[at + 1] == 24576);
+		assert_true(needs(works, at + 1, at) && needs(works, at + 2, at + 1) && needs(works, at + 3, at + 1));
+		if (r) assert_true(needs(works, at + 1, at - 3) && needs(works, at + 3, at - 1));
 	}
-	const lk_comm_note *sum = &lk_works_comm(w, 2)->note, *gather = &lk_works_comm(w, 12)->note,
-					   *message = &lk_works_comm(w, 3)->note;
+	const lk_comm_note *sum = &lk_works_comm(works, 2)->note, *gather = &lk_works_comm(works, 12)->note,
+					   *message = &lk_works_comm(works, 3)->note;
 	uint32_t stage = rank / CHAINS, chain = rank % CHAINS;
 	assert_true(sum->kind == LK_OP_ALLREDUCE && sum->in_elements == 4096 && sum->group_size == 2);
 	snprintf(wanted, sizeof wanted, "tp.%u.%u", stage, chain / 2);
-	assert_string_equal(lk_works_text(w, sum->group), wanted);
+	assert_string_equal(lk_works_text(works, sum->group), wanted);
 	snprintf(wanted, sizeof wanted, "dp.%u.%u", stage, chain % 2);
-	assert_string_equal(lk_works_text(w, gather->group), wanted);
-	assert_int_equal(w->duration_ns[12], 8000);
-	assert_true(needs(w, 12, 9) && needs(w, 13, 12) && needs(w, 13, 9));
+	assert_string_equal(lk_works_text(works, gather->group), wanted);
+	assert_int_equal(works->duration_ns[12], 8000);
+	assert_true(needs(works, 12, 9) && needs(works, 13, 12) && needs(works, 13, 9));
 	assert_int_equal(message->kind, stage ? LK_OP_RECV : LK_OP_SEND);
 	assert_int_equal(message->peer, (rank + CHAINS) % (STAGES * CHAINS));
-	assert_int_equal(lk_works_comm(w, 3)->sequence, 0);
+	assert_int_equal(lk_works_comm(works, 3)->sequence, 0);
 }
 
 static void test_written(void **state) {
 	(void)state;
 	bool python = system("python3 -c '' 2>/dev/null") == 0;
-	lk_graph *g = made_graph();
+	lk_graph *graph = made_graph();
 	lk_error err = {0};
-	if (lk_graph_chakra_write(g, scratch, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_graph_chakra_write(graph, scratch, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++) {
 		char path[200];
 		rank_path(rank, path);
-		lk_works *w = read_works(path);
-		check_rank(w, rank);
-		lk_works_free(w);
+		lk_works *works = read_works(path);
+		check_rank(works, rank);
+		lk_works_free(works);
 		if (python) assert_int_equal(compare_with_python(path), 14);
 	}
-	assert_int_equal(lk_graph_chakra_write(g, "/nowhere/at/all", &err), LK_ERR_IO);
-	lk_graph_free(g);
+	assert_int_equal(lk_graph_chakra_write(graph, "/nowhere/at/all", &err), LK_ERR_IO);
+	lk_graph_free(graph);
 }
 
 /* A trace with times becomes a graph, and a trace again: durations, dependencies and collectives are the same. */
 static void test_there_and_back(void **state) {
 	(void)state;
 	char path[200];
-	lk_works *w = read_works(need_data("traces/chakra/resnet50_ddp_rank0.et")), *again;
+	lk_works *works = read_works(need_data("traces/chakra/resnet50_ddp_rank0.et")), *again;
 	lk_works_lifted report;
-	lk_graph *g;
+	lk_graph *graph;
 	lk_error err = {0};
 	int64_t sum = 0, lifted = 0, back = 0;
-	if (lk_works_lift((const lk_works *const *)&w, 1, NULL, &g, &report, &err) != LK_OK)
+	if (lk_works_lift((const lk_works *const *)&works, 1, NULL, &graph, &report, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
-	assert_int_equal(g->ops.count, w->count);
+	assert_int_equal(graph->ops.count, works->count);
 	assert_int_equal(report.timed, 3507);
 	assert_int_equal(report.unpriced, 0);
-	for (uint32_t i = 0; i < w->count; i++) sum += w->duration_ns[i] > 0 ? w->duration_ns[i] : 0;
-	for (uint32_t i = 0; i < g->ops.count; i++) lifted += g->ops.measured_ps[i] / 1000;
+	for (uint32_t i = 0; i < works->count; i++) sum += works->duration_ns[i] > 0 ? works->duration_ns[i] : 0;
+	for (uint32_t i = 0; i < graph->ops.count; i++) lifted += graph->ops.measured_ps[i] / 1000;
 	assert_int_equal(lifted, sum);
-	assert_int_equal(lk_graph_chakra_write(g, scratch, &err), LK_OK);
+	assert_int_equal(lk_graph_chakra_write(graph, scratch, &err), LK_OK);
 	rank_path(0, path);
 	again = read_works(path);
 	check_order(again);
-	assert_int_equal(again->count, w->count);
-	assert_int_equal(again->comms.count, w->comms.count);
+	assert_int_equal(again->count, works->count);
+	assert_int_equal(again->comms.count, works->comms.count);
 	for (uint32_t i = 0; i < again->count; i++) back += again->duration_ns[i] > 0 ? again->duration_ns[i] : 0;
 	assert_int_equal(back, sum);
 	lk_works_free(again);
-	lk_works_free(w);
-	lk_graph_free(g);
+	lk_works_free(works);
+	lk_graph_free(graph);
 	lk_works_lifted_free(&report);
 }
 
 /* Eight ranks' traces are one graph again: the same operations, messages that meet, groups that hold their members. */
 static void test_ranks_again(void **state) {
 	(void)state;
-	lk_graph *g = made_graph(), *again;
+	lk_graph *graph = made_graph(), *again;
 	lk_works *w[STAGES * CHAINS];
 	lk_works_lifted report;
 	lk_error err = {0};
-	assert_int_equal(lk_graph_chakra_write(g, scratch, &err), LK_OK);
+	assert_int_equal(lk_graph_chakra_write(graph, scratch, &err), LK_OK);
 	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++) {
 		char path[200];
 		rank_path(rank, path);
@@ -366,7 +366,7 @@ static void test_ranks_again(void **state) {
 	lk_works_lifted_free(&report);
 	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++) lk_works_free(w[rank]);
 	lk_graph_free(again);
-	lk_graph_free(g);
+	lk_graph_free(graph);
 }
 
 /* ---- damage ---- */
@@ -375,25 +375,25 @@ static void test_damage(void **state) {
 	(void)state;
 	char path[200], *bytes;
 	size_t size;
-	lk_graph *g = made_graph();
+	lk_graph *graph = made_graph();
 	lk_error err = {0};
-	assert_int_equal(lk_graph_chakra_write(g, scratch, &err), LK_OK);
+	assert_int_equal(lk_graph_chakra_write(graph, scratch, &err), LK_OK);
 	rank_path(3, path);
 	assert_int_equal(lk_stream_slurp(path, 1 << 20, &bytes, &size, &err), LK_OK);
 	uint32_t most = 0;
 	for (size_t cut = 0; cut < size; cut++) {
-		lk_works *w;
-		if (lk_works_read_memory(bytes, cut, "cut.et", NULL, &w, &err) != LK_OK) {
+		lk_works *works;
+		if (lk_works_read_memory(bytes, cut, "cut.et", NULL, &works, &err) != LK_OK) {
 			assert_true(err.what[0] != '\0' && err.hint[0] != '\0');
 			continue;
 		}
-		assert_true(w->count >= most && w->count < 14);
-		most = w->count;
-		lk_works_free(w);
+		assert_true(works->count >= most && works->count < 14);
+		most = works->count;
+		lk_works_free(works);
 	}
 	assert_int_equal(most, 13);
 	free(bytes);
-	lk_graph_free(g);
+	lk_graph_free(graph);
 }
 
 static void test_circle(void **state) {
@@ -401,14 +401,14 @@ static void test_circle(void **state) {
 	static const char text[] =
 		"{\"workload_graph\": [{\"Id\": 1, \"Name\": \"a\", \"NodeType\": 4, \"data_deps\": [2], \"runtime\": 3}, "
 		"{\"Id\": 2, \"Name\": \"b\", \"NodeType\": 4, \"data_deps\": [1], \"runtime\": 3}]}";
-	lk_works *w;
+	lk_works *works;
 	lk_works_lifted report;
-	lk_graph *g;
+	lk_graph *graph;
 	lk_error err = {0};
-	assert_int_equal(lk_works_read_memory(text, strlen(text), "circle.json", NULL, &w, &err), LK_OK);
-	assert_int_equal(lk_works_lift((const lk_works *const *)&w, 1, NULL, &g, &report, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_works_read_memory(text, strlen(text), "circle.json", NULL, &works, &err), LK_OK);
+	assert_int_equal(lk_works_lift((const lk_works *const *)&works, 1, NULL, &graph, &report, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "lead back"));
-	lk_works_free(w);
+	lk_works_free(works);
 }
 
 /* Times of the host alone: work of the device is left to models, and is not over at once. */
@@ -419,23 +419,23 @@ static void test_host_times(void **state) {
 		"{\"Id\": 2, \"Name\": \"all\", \"NodeType\": 7, \"comm_type\": 0, \"comm_size\": 1000, \"data_deps\": [1], \"is_cpu_op\": false%s}]}";
 	for (int timed = 0; timed < 2; timed++) {
 		char json[600];
-		lk_works *w;
+		lk_works *works;
 		lk_works_lifted report;
-		lk_graph *g;
+		lk_graph *graph;
 		lk_error err = {0};
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 		snprintf(json, sizeof json, text, timed ? ", \"runtime\": 5" : "");
 #pragma GCC diagnostic pop
-		if (lk_works_read_memory(json, strlen(json), "host.json", NULL, &w, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-		assert_int_equal(lk_works_device_timed(w), timed);
-		assert_int_equal(lk_works_lift((const lk_works *const *)&w, 1, NULL, &g, &report, &err), LK_OK);
+		if (lk_works_read_memory(json, strlen(json), "host.json", NULL, &works, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		assert_int_equal(lk_works_device_timed(works), timed);
+		assert_int_equal(lk_works_lift((const lk_works *const *)&works, 1, NULL, &graph, &report, &err), LK_OK);
 		assert_int_equal(report.timed, timed ? 2 : 1);
 		assert_int_equal(report.priced, timed ? 0 : 1);
-		assert_true(g->ops.measured_ps[0] == 3000000 && g->ops.measured_ps[1] == (timed ? 5000000 : 0));
-		lk_graph_free(g);
+		assert_true(graph->ops.measured_ps[0] == 3000000 && graph->ops.measured_ps[1] == (timed ? 5000000 : 0));
+		lk_graph_free(graph);
 		lk_works_lifted_free(&report);
-		lk_works_free(w);
+		lk_works_free(works);
 	}
 }
 

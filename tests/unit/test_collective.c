@@ -343,22 +343,22 @@ static void test_two_cpus(void **state) {
 	assert_true(seconds(LK_COLL_ALLREDUCE, L40S, 8, 1, 1e9) > 1.4 * seconds(LK_COLL_ALLREDUCE, L40S, 4, 1, 1e9));
 }
 
-static struct bin *bin_of(struct report *r, const char *name) {
+static struct bin *bin_of(struct report *report, const char *name) {
 	int i = 0;
-	while (i < r->count && strcmp(r->bins[i].name, name) != 0) i++;
+	while (i < report->count && strcmp(report->bins[i].name, name) != 0) i++;
 	assert_true(i < 64);
-	if (i == r->count) {
-		r->bins[i] = (struct bin){.count = {0, 0, 0}};
-		snprintf(r->bins[i].name, sizeof r->bins[i].name, "%s", name);
-		r->count++;
+	if (i == report->count) {
+		report->bins[i] = (struct bin){.count = {0, 0, 0}};
+		snprintf(report->bins[i].name, sizeof report->bins[i].name, "%s", name);
+		report->count++;
 	}
-	return &r->bins[i];
+	return &report->bins[i];
 }
 
-static void add(struct bin *b, int size, double error) {
-	b->sum[size] += fabs(error);
-	b->bias[size] += error;
-	b->count[size]++;
+static void add(struct bin *bin, int size, double error) {
+	bin->sum[size] += fabs(error);
+	bin->bias[size] += error;
+	bin->count[size]++;
 }
 
 static lk_coll_kind kind_of(const char *name) {
@@ -371,7 +371,7 @@ static const char *field(const lk_csv *csv, const char *name) {
 	return lk_csv_field(csv, lk_csv_column(csv, name));
 }
 
-static void read_row(struct report *r, const lk_csv *csv) {
+static void read_row(struct report *report, const lk_csv *csv) {
 	const char *gpu = field(csv, "gpu"), *fabric = field(csv, "fabric");
 	int n = atoi(field(csv, "n_gpu")), over = atoi(field(csv, "nodes"));
 	double bytes = atof(field(csv, "size_bytes")), us = atof(field(csv, "time_us"));
@@ -387,24 +387,24 @@ static void read_row(struct report *r, const lk_csv *csv) {
 	double error = log(lk_collective_cost(kind, &group, bytes).seconds * 1e6 / us);
 	char name[96];
 	snprintf(name, sizeof name, "%s, %s, %d GPUs", fabric, lk_coll_name(kind), n);
-	add(bin_of(r, name), bytes >= 1e6, error);
+	add(bin_of(report, name), bytes >= 1e6, error);
 	if (bytes < 64e6) return;
-	add(bin_of(r, name), 2, error);
-	if (strstr(fabric, "NDv4")) add(bin_of(r, "NDv4, all"), 2, error);
+	add(bin_of(report, name), 2, error);
+	if (strstr(fabric, "NDv4")) add(bin_of(report, "NDv4, all"), 2, error);
 }
 
 static double percent(double sum, int count) {
 	return count > 0 ? 100 * (exp(sum / count) - 1) : 0;
 }
 
-static void print_report(const struct report *r) {
+static void print_report(const struct report *report) {
 	print_message("geometric mean error (and bias) in %% and rows: below 1 MB, from 1 MB, from 64 MB\n");
-	for (int i = 0; i < r->count; i++) {
-		const struct bin *b = &r->bins[i];
-		print_message("  %-62.62s", b->name);
+	for (int i = 0; i < report->count; i++) {
+		const struct bin *bin = &report->bins[i];
+		print_message("  %-62.62s", bin->name);
 		for (int s = 0; s < 3; s++) {
-			double error = percent(b->sum[s], b->count[s]), bias = percent(b->bias[s], b->count[s]);
-			print_message("  %5.1f (%+6.1f) %3d", error, bias, b->count[s]);
+			double error = percent(bin->sum[s], bin->count[s]), bias = percent(bin->bias[s], bin->count[s]);
+			print_message("  %5.1f (%+6.1f) %3d", error, bias, bin->count[s]);
 		}
 		print_message("\n");
 	}

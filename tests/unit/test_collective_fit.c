@@ -244,17 +244,17 @@ static void test_words_of_fabrics(void **state) {
 	assert_int_equal(lk_coll_rows_read(&arena, in, &out, &err), LK_OK);
 	lk_stream_close(in);
 	assert_int_equal(out.count, 9);
-	const lk_coll_row *r = out.at;
-	assert_string_equal(r[0].fabric, "NDv4");
-	assert_true(r[0].node.nics == 8 && r[0].node.nic_rate == 25e9 && r[0].network_stated);
-	assert_true(r[1].node.nics == 4 && r[1].node.nic_latency_s == 75e-6);
-	assert_true(r[2].node.intra == LK_INTRA_MESH && r[2].node.gpus == 2);
-	assert_string_equal(r[3].fabric, "vidur h100_pairwise_nvlink");
-	assert_true(r[3].node.intra == LK_INTRA_PCIE);
-	assert_true(r[4].node.sockets && r[4].node.nics == 1 && !r[4].network_stated);
-	assert_true(r[5].kind == LK_COLL_ALLTOALL && !*r[5].refused);
-	assert_true(*r[6].slow && !*r[0].slow);
-	assert_true(*r[7].refused && *r[8].refused);
+	const lk_coll_row *row = out.at;
+	assert_string_equal(row[0].fabric, "NDv4");
+	assert_true(row[0].node.nics == 8 && row[0].node.nic_rate == 25e9 && row[0].network_stated);
+	assert_true(row[1].node.nics == 4 && row[1].node.nic_latency_s == 75e-6);
+	assert_true(row[2].node.intra == LK_INTRA_MESH && row[2].node.gpus == 2);
+	assert_string_equal(row[3].fabric, "vidur h100_pairwise_nvlink");
+	assert_true(row[3].node.intra == LK_INTRA_PCIE);
+	assert_true(row[4].node.sockets && row[4].node.nics == 1 && !row[4].network_stated);
+	assert_true(row[5].kind == LK_COLL_ALLTOALL && !*row[5].refused);
+	assert_true(*row[6].slow && !*row[0].slow);
+	assert_true(*row[7].refused && *row[8].refused);
 	lk_vec_free(&out);
 	lk_arena_free(&arena);
 }

@@ -91,9 +91,9 @@ static void test_rows(void **state) {
 		char text[600];
 		snprintf(text, sizeof text, "%s%s\n", forms[i].head, forms[i].row);
 		if (read_log(&arena, text, &runs, &err) != LK_OK) fail_msg("form %zu: %s", i, err.what);
-		const lk_nccl_point *p = &runs.at[0].points[0];
-		bool same = p->bytes == 8 && (p->us == forms[i].us || (isnan(p->us) && isnan(forms[i].us)));
-		if (!same || p->in_place_us != forms[i].in_place) fail_msg("form %zu: %g %g", i, p->us, p->in_place_us);
+		const lk_nccl_point *point = &runs.at[0].points[0];
+		bool same = point->bytes == 8 && (point->us == forms[i].us || (isnan(point->us) && isnan(forms[i].us)));
+		if (!same || point->in_place_us != forms[i].in_place) fail_msg("form %zu: %g %g", i, point->us, point->in_place_us);
 		lk_vec_free(&runs);
 		lk_arena_free(&arena);
 	}
@@ -261,22 +261,22 @@ static void test_sizes_and_rates(void **state) {
 	lk_collective_request r;
 	lk_collective_defaults(&r);
 	r.gpu = "h100-sxm", r.gpus = 64, r.begin = "8", r.end = "16G";
-	lk_collective *c = ask(&r);
-	assert_int_equal(c->row_count, 32);
-	assert_int_equal(c->nodes, 8);
-	for (int i = 0; i < c->row_count; i++) {
-		const lk_collective_row *row = &c->rows[i];
+	lk_collective *collective = ask(&r);
+	assert_int_equal(collective->row_count, 32);
+	assert_int_equal(collective->nodes, 8);
+	for (int i = 0; i < collective->row_count; i++) {
+		const lk_collective_row *row = &collective->rows[i];
 		assert_true(row->bytes == ldexp(8, i) && row->count == row->bytes / 4);
 		assert_near(row->algbw, row->bytes / row->us / 1e3);
 		assert_near(row->busbw, row->algbw * 126 / 64);
 		assert_true(isnan(row->ratio) && !*row->flag && row->channels > 0);
 	}
-	lk_collective_free(c);
+	lk_collective_free(collective);
 	r.end = "100", r.step = "10", r.op = 4; /* all_to_all */
-	c = ask(&r);
-	assert_int_equal(c->row_count, 10);
-	assert_string_equal(c->op, "all_to_all");
-	lk_collective_free(c);
+	collective = ask(&r);
+	assert_int_equal(collective->row_count, 10);
+	assert_string_equal(collective->op, "all_to_all");
+	lk_collective_free(collective);
 	lk_collective_free(NULL);
 }
 
@@ -333,16 +333,16 @@ static void test_flags(void **state) {
 		{slow_fabric, "slow as a whole", "slow", 11},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		lk_collective *c = spoilt_log(cases[i].spoil);
+		lk_collective *collective = spoilt_log(cases[i].spoil);
 		int flagged = 0, noted = 0;
-		for (int k = 0; k < c->row_count; k++)
-			flagged += *c->rows[k].flag && strcmp(c->rows[k].flag, cases[i].flag) == 0;
-		for (int k = 1; k < c->note_count; k++) noted += cases[i].note && strncmp(c->notes[k], cases[i].note, 5) == 0;
-		if (flagged < cases[i].flagged || (cases[i].flagged == 0 && c->note_count > 1))
-			fail_msg("case %zu: %d rows, %d notes: %s", i, flagged, c->note_count, c->notes[c->note_count - 1]);
+		for (int k = 0; k < collective->row_count; k++)
+			flagged += *collective->rows[k].flag && strcmp(collective->rows[k].flag, cases[i].flag) == 0;
+		for (int k = 1; k < collective->note_count; k++) noted += cases[i].note && strncmp(collective->notes[k], cases[i].note, 5) == 0;
+		if (flagged < cases[i].flagged || (cases[i].flagged == 0 && collective->note_count > 1))
+			fail_msg("case %zu: %d rows, %d notes: %s", i, flagged, collective->note_count, collective->notes[collective->note_count - 1]);
 		if (cases[i].note) assert_true(noted > 0);
-		if (i == 0) assert_true(c->error < 1e-4);
-		lk_collective_free(c);
+		if (i == 0) assert_true(collective->error < 1e-4);
+		lk_collective_free(collective);
 	}
 }
 

@@ -92,17 +92,17 @@ static void every_option_is_read_again(void **state) {
 	(void)state;
 	int checked = 0;
 	for (size_t v = 0; v < sizeof verbs / sizeof *verbs; v++)
-		for (const lk_option *o = verbs[v]->options; o->name; o++, checked++) {
+		for (const lk_option *option = verbs[v]->options; option->name; option++, checked++) {
 			char number[32];
-			double low = o->low < o->high && o->low > 1 ? o->low : o->low < o->high && o->high < 1 ? o->high / 2 : 1;
+			double low = option->low < option->high && option->low > 1 ? option->low : option->low < option->high && option->high < 1 ? option->high / 2 : 1;
 			snprintf(number, sizeof number, "%.10g", low);
-			switch (o->kind) {
+			switch (option->kind) {
 			case LK_OPTION_FLAG:
-			case LK_OPTION_SWITCH: check(verbs[v], o, NULL); break;
-			case LK_OPTION_CHOICE: check(verbs[v], o, o->choices[o->choices[1] ? 1 : 0]); break;
+			case LK_OPTION_SWITCH: check(verbs[v], option, NULL); break;
+			case LK_OPTION_CHOICE: check(verbs[v], option, option->choices[option->choices[1] ? 1 : 0]); break;
 			case LK_OPTION_TEXT:
-			case LK_OPTION_LINES: check(verbs[v], o, "8 node * 8 h100-sxm, nic 8*400g"); break;
-			default: check(verbs[v], o, number);
+			case LK_OPTION_LINES: check(verbs[v], option, "8 node * 8 h100-sxm, nic 8*400g"); break;
+			default: check(verbs[v], option, number);
 			}
 		}
 	assert_true(checked > 150);

@@ -27,43 +27,43 @@ static struct writer begin(int rank, int world) {
 	return w;
 }
 
-static void text(struct writer *w, lk_record_entry head, lk_record_kind kind, const char *said) {
-	lk_recorder_text(&w->r, &w->place, &head, kind, said, strlen(said));
+static void text(struct writer *writer, lk_record_entry head, lk_record_kind kind, const char *said) {
+	lk_recorder_text(&writer->r, &writer->place, &head, kind, said, strlen(said));
 }
 
-static void name(struct writer *w, uint32_t number, const char *said) {
-	text(w, (lk_record_entry){.object = number}, LK_RECORD_NAME, said);
+static void name(struct writer *writer, uint32_t number, const char *said) {
+	text(writer, (lk_record_entry){.object = number}, LK_RECORD_NAME, said);
 }
 
 /* `own` -1: of other ranks. */
-static void group(struct writer *w, uint32_t number, int own, int size, int64_t division, const char *ranks) {
-	text(w, (lk_record_entry){.object = number, .bytes = division, .comm = {.peer = size, .tag = own}}, LK_RECORD_GROUP, ranks);
+static void group(struct writer *writer, uint32_t number, int own, int size, int64_t division, const char *ranks) {
+	text(writer, (lk_record_entry){.object = number, .bytes = division, .comm = {.peer = size, .tag = own}}, LK_RECORD_GROUP, ranks);
 }
 
-static void whole_world(struct writer *w, int rank, int world) {
+static void whole_world(struct writer *writer, int rank, int world) {
 	char ranks[LK_TEXT_MOST];
 	size_t length = (size_t)snprintf(ranks, sizeof ranks, "[0");
 	for (int i = 1; i < world; i++) length += (size_t)snprintf(ranks + length, sizeof ranks - length, ", %d", i);
 	snprintf(ranks + length, sizeof ranks - length, "]");
-	group(w, 1, rank, world, 1, ranks);
+	group(writer, 1, rank, world, 1, ranks);
 }
 
 /* A call after own work; the time in it means nothing. */
-static void call(struct writer *w, uint32_t object, lk_comm_what what, lk_comm_part part, int peer, int64_t bytes, int64_t own_ns) {
-	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
-	assert_non_null(e);
-	w->now += own_ns;
-	e->object = object;
-	e->start_ns = w->now, e->end_ns = w->now += MS;
-	e->bytes = bytes;
-	e->comm.what = (uint8_t)what, e->comm.part = (uint8_t)part, e->comm.call = 1, e->comm.peer = peer, e->comm.from = -1;
-	e->comm.request = part == LK_PART_WHOLE ? 0 : 77;
-	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_COMM);
+static void call(struct writer *writer, uint32_t object, lk_comm_what what, lk_comm_part part, int peer, int64_t bytes, int64_t own_ns) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
+	assert_non_null(entry);
+	writer->now += own_ns;
+	entry->object = object;
+	entry->start_ns = writer->now, entry->end_ns = writer->now += MS;
+	entry->bytes = bytes;
+	entry->comm.what = (uint8_t)what, entry->comm.part = (uint8_t)part, entry->comm.call = 1, entry->comm.peer = peer, entry->comm.from = -1;
+	entry->comm.request = part == LK_PART_WHOLE ? 0 : 77;
+	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 }
 
-static void finish(struct writer *w) {
-	w->r.head->end_ns = w->now;
-	lk_recorder_close(&w->r);
+static void finish(struct writer *writer) {
+	writer->r.head->end_ns = writer->now;
+	lk_recorder_close(&writer->r);
 }
 
 /* A rank of `world` that reduces over all of it in every step. */
@@ -140,15 +140,15 @@ static void test_reducing(void **state) {
 	empty();
 	reducing_rank(0, 2, 10 * MS, 4 * MB);
 	reducing_rank(1, 2, 25 * MS, 4 * MB);
-	lk_composed *x = compose_on(cluster, LK_PROGRESS_CALLS);
+	lk_composed *composed = compose_on(cluster, LK_PROGRESS_CALLS);
 	double moves = collective_s(LK_COLL_ALLREDUCE, 2, 4 * MB);
-	near(x->step_s, 0.025 + moves);
-	assert_int_equal(x->class_count, 2);
-	near(x->classes[0].parts.wait, 0.015);
-	near(x->classes[0].parts.transfer, moves);
-	near(x->classes[1].parts.own, 0.025);
-	assert_true(x->low_s <= x->step_s && x->step_s <= x->high_s);
-	lk_compose_free(x);
+	near(composed->step_s, 0.025 + moves);
+	assert_int_equal(composed->class_count, 2);
+	near(composed->classes[0].parts.wait, 0.015);
+	near(composed->classes[0].parts.transfer, moves);
+	near(composed->classes[1].parts.own, 0.025);
+	assert_true(composed->low_s <= composed->step_s && composed->step_s <= composed->high_s);
+	lk_compose_free(composed);
 }
 
 /* Recording one rank, or all of them alike, is the same job. */
@@ -174,14 +174,14 @@ static void test_pipeline(void **state) {
 	pipeline_rank(0, 8, 2, 20 * MS, MB);
 	pipeline_rank(4, 8, 2, 20 * MS, MB);
 	pipeline_rank(7, 8, 2, 20 * MS, MB);
-	lk_composed *x = compose_on(cluster, LK_PROGRESS_CALLS);
-	assert_string_equal(x->classes[0].stands_for, "0-1");
-	assert_string_equal(x->classes[1].stands_for, "2-5");
-	assert_string_equal(x->classes[2].stands_for, "6-7");
+	lk_composed *composed = compose_on(cluster, LK_PROGRESS_CALLS);
+	assert_string_equal(composed->classes[0].stands_for, "0-1");
+	assert_string_equal(composed->classes[1].stands_for, "2-5");
+	assert_string_equal(composed->classes[2].stands_for, "6-7");
 	/* one micro-batch: all stages one after another */
 	double passes = 4 * 0.020 + 3 * collective_s(LK_COLL_SENDRECV, 2, MB);
-	assert_true(x->step_s > passes && x->step_s < passes + 0.010);
-	lk_compose_free(x);
+	assert_true(composed->step_s > passes && composed->step_s < passes + 0.010);
+	lk_compose_free(composed);
 	empty();
 	pipeline_rank(0, 8, 2, 20 * MS, MB);
 	refuses("the other ends are in none");
@@ -204,9 +204,9 @@ static void test_divisions(void **state) {
 			refuses("none of the recorded ranks can stand in for rank 1");
 			continue;
 		}
-		lk_composed *x = compose_on(cluster, LK_PROGRESS_CALLS);
-		near(x->step_s, 0.010 + collective_s(LK_COLL_ALLREDUCE, 3, MB));
-		lk_compose_free(x);
+		lk_composed *composed = compose_on(cluster, LK_PROGRESS_CALLS);
+		near(composed->step_s, 0.010 + collective_s(LK_COLL_ALLREDUCE, 3, MB));
+		lk_compose_free(composed);
 	}
 }
 
@@ -245,10 +245,10 @@ static void test_checkpoint(void **state) {
 		for (int i = 0; i < 20; i++) call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, MB, i == 10 ? 210 * MS : 10 * MS);
 		finish(&w);
 	}
-	lk_composed *x = compose_on(cluster, LK_PROGRESS_CALLS);
-	near(x->step_s, 0.010 + collective_s(LK_COLL_ALLREDUCE, 2, MB));
-	assert_true(x->classes[0].beside_s > 0.009 && x->classes[0].beside_s < 0.012);
-	lk_compose_free(x);
+	lk_composed *composed = compose_on(cluster, LK_PROGRESS_CALLS);
+	near(composed->step_s, 0.010 + collective_s(LK_COLL_ALLREDUCE, 2, MB));
+	assert_true(composed->classes[0].beside_s > 0.009 && composed->classes[0].beside_s < 0.012);
+	lk_compose_free(composed);
 }
 
 static void test_refused(void **state) {

@@ -22,8 +22,8 @@ struct writer {
 	uint64_t serial;
 };
 
-static void text(struct writer *w, lk_record_entry head, lk_record_kind kind, const char *said) {
-	lk_recorder_text(&w->r, &w->place, &head, kind, said, strlen(said));
+static void text(struct writer *writer, lk_record_entry head, lk_record_kind kind, const char *said) {
+	lk_recorder_text(&writer->r, &writer->place, &head, kind, said, strlen(said));
 }
 
 static struct writer *begin(int rank, int world) {
@@ -38,58 +38,58 @@ static struct writer *begin(int rank, int world) {
 	return &w;
 }
 
-static void group(struct writer *w, uint32_t number, int own, int size, const char *ranks) {
-	text(w, (lk_record_entry){.object = number, .comm = {.peer = size, .tag = own}}, LK_RECORD_GROUP, ranks);
+static void group(struct writer *writer, uint32_t number, int own, int size, const char *ranks) {
+	text(writer, (lk_record_entry){.object = number, .comm = {.peer = size, .tag = own}}, LK_RECORD_GROUP, ranks);
 }
 
-static void own(struct writer *w, int64_t ns) { w->now += ns; }
+static void own(struct writer *writer, int64_t ns) { writer->now += ns; }
 
-static lk_record_place *place(struct writer *w) { return w->elsewhere ? &w->other : &w->place; }
+static lk_record_place *place(struct writer *writer) { return writer->elsewhere ? &writer->other : &writer->place; }
 
-static uint64_t call(struct writer *w, lk_device_what what, uint32_t name, uint32_t stream, uint64_t serial, int64_t takes) {
-	lk_record_entry *e = lk_recorder_next(&w->r, place(w));
-	assert_non_null(e);
-	e->start_ns = w->now, e->end_ns = w->now += takes;
-	e->device.what = (uint8_t)what, e->device.call = name, e->device.stream = stream, e->device.count = 1;
-	uint64_t own_serial = e->device.serial = serial ? serial : ++w->serial;
-	lk_recorder_publish(&w->r, place(w), e, LK_RECORD_DEVICE_CALL);
+static uint64_t call(struct writer *writer, lk_device_what what, uint32_t name, uint32_t stream, uint64_t serial, int64_t takes) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, place(writer));
+	assert_non_null(entry);
+	entry->start_ns = writer->now, entry->end_ns = writer->now += takes;
+	entry->device.what = (uint8_t)what, entry->device.call = name, entry->device.stream = stream, entry->device.count = 1;
+	uint64_t own_serial = entry->device.serial = serial ? serial : ++writer->serial;
+	lk_recorder_publish(&writer->r, place(writer), entry, LK_RECORD_DEVICE_CALL);
 	return own_serial;
 }
 
-static void work(struct writer *w, lk_device_what what, uint32_t stream, uint64_t serial, int64_t takes) {
-	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
-	assert_non_null(e);
-	e->start_ns = w->now, e->end_ns = w->now + takes;
-	e->device.what = (uint8_t)what, e->device.stream = stream, e->device.serial = serial, e->device.count = 1;
-	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_DEVICE_WORK);
+static void work(struct writer *writer, lk_device_what what, uint32_t stream, uint64_t serial, int64_t takes) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
+	assert_non_null(entry);
+	entry->start_ns = writer->now, entry->end_ns = writer->now + takes;
+	entry->device.what = (uint8_t)what, entry->device.stream = stream, entry->device.serial = serial, entry->device.count = 1;
+	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_DEVICE_WORK);
 }
 
-static void kernel(struct writer *w, uint32_t stream, int64_t takes) {
-	work(w, LK_DEVICE_KERNEL, stream, call(w, LK_DEVICE_KERNEL, CUDA, stream, 0, 0), takes);
+static void kernel(struct writer *writer, uint32_t stream, int64_t takes) {
+	work(writer, LK_DEVICE_KERNEL, stream, call(writer, LK_DEVICE_KERNEL, CUDA, stream, 0, 0), takes);
 }
 
-static uint64_t event(struct writer *w, uint32_t stream) { return call(w, LK_DEVICE_RECORD, CUDA, stream, 0, 0); }
-static void stream_waits(struct writer *w, uint32_t stream, uint64_t of) { call(w, LK_DEVICE_STREAM_WAITS, CUDA, stream, of, 0); }
+static uint64_t event(struct writer *writer, uint32_t stream) { return call(writer, LK_DEVICE_RECORD, CUDA, stream, 0, 0); }
+static void stream_waits(struct writer *writer, uint32_t stream, uint64_t of) { call(writer, LK_DEVICE_STREAM_WAITS, CUDA, stream, of, 0); }
 /* How long the process waited means nothing. */
-static void host_waits(struct writer *w, uint32_t stream) { call(w, LK_DEVICE_WAIT_STREAM, CUDA, stream, 0, 7 * MS); }
+static void host_waits(struct writer *writer, uint32_t stream) { call(writer, LK_DEVICE_WAIT_STREAM, CUDA, stream, 0, 7 * MS); }
 
 /* `serial`: of the group of calls. What the process did in its place takes a time that means nothing too. */
-static uint64_t nccl(struct writer *w, uint32_t object, lk_comm_what what, uint32_t stream, int peer, int64_t bytes, uint64_t serial) {
-	lk_record_entry *e = lk_recorder_next(&w->r, place(w));
-	assert_non_null(e);
-	e->object = object, e->bytes = bytes;
-	e->start_ns = w->now, e->end_ns = w->now += 3 * MS;
-	e->comm.what = (uint8_t)what, e->comm.part = LK_PART_ENQUEUE, e->comm.call = NCCL, e->comm.tag = (int32_t)stream;
-	serial = e->comm.request = serial ? serial : ++w->serial;
-	e->comm.peer = peer, e->comm.from = -1;
-	lk_recorder_publish(&w->r, place(w), e, LK_RECORD_COMM);
-	work(w, LK_DEVICE_COMM, stream, serial, 100 * MS);
+static uint64_t nccl(struct writer *writer, uint32_t object, lk_comm_what what, uint32_t stream, int peer, int64_t bytes, uint64_t serial) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, place(writer));
+	assert_non_null(entry);
+	entry->object = object, entry->bytes = bytes;
+	entry->start_ns = writer->now, entry->end_ns = writer->now += 3 * MS;
+	entry->comm.what = (uint8_t)what, entry->comm.part = LK_PART_ENQUEUE, entry->comm.call = NCCL, entry->comm.tag = (int32_t)stream;
+	serial = entry->comm.request = serial ? serial : ++writer->serial;
+	entry->comm.peer = peer, entry->comm.from = -1;
+	lk_recorder_publish(&writer->r, place(writer), entry, LK_RECORD_COMM);
+	work(writer, LK_DEVICE_COMM, stream, serial, 100 * MS);
 	return serial;
 }
 
-static void finish(struct writer *w) {
-	w->r.head->end_ns = w->now;
-	lk_recorder_close(&w->r);
+static void finish(struct writer *writer) {
+	writer->r.head->end_ns = writer->now;
+	lk_recorder_close(&writer->r);
 }
 
 static void empty(void) {
@@ -116,9 +116,9 @@ static lk_composed *compose(void) {
 }
 
 static double step_s(void) {
-	lk_composed *x = compose();
-	double seconds = x->step_s;
-	lk_compose_free(x);
+	lk_composed *composed = compose();
+	double seconds = composed->step_s;
+	lk_compose_free(composed);
 	return seconds;
 }
 
@@ -149,19 +149,19 @@ static void near(double a, double b) {
 
 /* 20 ms of kernels, then a reduction beside 30 ms of others, then 10 ms that need both; the host waits, and works 1 ms. */
 static void overlapping_rank(int rank, int64_t bytes) {
-	struct writer *w = begin(rank, 2);
-	group(w, FIRST_GROUP, rank, 2, "[0, 1]");
+	struct writer *writer = begin(rank, 2);
+	group(writer, FIRST_GROUP, rank, 2, "[0, 1]");
 	for (int i = 0; i < STEPS; i++) {
-		own(w, MS);
-		kernel(w, 1, 20 * MS);
-		stream_waits(w, 2, event(w, 1));
-		nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 2, -1, bytes, 0);
-		kernel(w, 1, 30 * MS);
-		stream_waits(w, 1, event(w, 2));
-		kernel(w, 1, 10 * MS);
-		host_waits(w, 1);
+		own(writer, MS);
+		kernel(writer, 1, 20 * MS);
+		stream_waits(writer, 2, event(writer, 1));
+		nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 2, -1, bytes, 0);
+		kernel(writer, 1, 30 * MS);
+		stream_waits(writer, 1, event(writer, 2));
+		kernel(writer, 1, 10 * MS);
+		host_waits(writer, 1);
 	}
-	finish(w);
+	finish(writer);
 }
 
 static void test_overlap(void **state) {
@@ -172,15 +172,15 @@ static void test_overlap(void **state) {
 		overlapping_rank(0, sizes[i]);
 		double moves = nccl_s(LK_COLL_ALLREDUCE, 2, (double)sizes[i]);
 		assert_true((moves > 0.030) == (i == 1));
-		lk_composed *x = compose();
-		near(x->step_s, 0.001 + 0.020 + fmax(0.030, moves) + 0.010);
-		near(x->classes[0].parts.device, 0.060);
-		near(x->classes[0].parts.own, 0.001);
-		near(x->classes[0].parts.transfer + 1, fmax(0, moves - 0.030) + 1);
-		near(x->classes[0].device_s, 0.060);
-		assert_string_equal(x->classes[0].stands_for, "0-1");
-		assert_int_equal(x->classes[0].calls, 1);
-		lk_compose_free(x);
+		lk_composed *composed = compose();
+		near(composed->step_s, 0.001 + 0.020 + fmax(0.030, moves) + 0.010);
+		near(composed->classes[0].parts.device, 0.060);
+		near(composed->classes[0].parts.own, 0.001);
+		near(composed->classes[0].parts.transfer + 1, fmax(0, moves - 0.030) + 1);
+		near(composed->classes[0].device_s, 0.060);
+		assert_string_equal(composed->classes[0].stands_for, "0-1");
+		assert_int_equal(composed->classes[0].calls, 1);
+		lk_compose_free(composed);
 	}
 }
 
@@ -191,17 +191,17 @@ static void test_beside_next_step(void **state) {
 	assert_true(moves > 0.040);
 	for (int waits = 0; waits < 2; waits++) {
 		empty();
-		struct writer *w = begin(0, 2);
+		struct writer *writer = begin(0, 2);
 		uint64_t last = 0;
-		group(w, FIRST_GROUP, 0, 2, "[0, 1]");
+		group(writer, FIRST_GROUP, 0, 2, "[0, 1]");
 		for (int i = 0; i < STEPS; i++) {
-			if (waits && last) stream_waits(w, 1, last);
-			kernel(w, 1, 40 * MS);
-			stream_waits(w, 2, event(w, 1));
-			nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 2, -1, 16 * GB, 0);
-			last = event(w, 2);
+			if (waits && last) stream_waits(writer, 1, last);
+			kernel(writer, 1, 40 * MS);
+			stream_waits(writer, 2, event(writer, 1));
+			nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 2, -1, 16 * GB, 0);
+			last = event(writer, 2);
 		}
-		finish(w);
+		finish(writer);
 		near(step_s(), waits ? 0.040 + moves : moves);
 	}
 }
@@ -213,20 +213,20 @@ static void test_waits(void **state) {
 	const double expected[WAYS] = {0.030, 0.035, 0.030 + 0.005 + 0.008, 0.035 + 0.008};
 	for (int way = 0; way < WAYS; way++) {
 		empty();
-		struct writer *w = begin(0, 1);
-		group(w, FIRST_GROUP, 0, 1, "[0]");
+		struct writer *writer = begin(0, 1);
+		group(writer, FIRST_GROUP, 0, 1, "[0]");
 		for (int i = 0; i < STEPS; i++) {
-			nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, 4, 0);
-			kernel(w, 1, 30 * MS);
-			uint64_t at = event(w, 1);
-			if (way == EVENT) call(w, LK_DEVICE_WAIT_EVENT, CUDA, 0, at, MS);
-			if (way == ALL) call(w, LK_DEVICE_WAIT_ALL, CUDA, 0, 0, MS);
-			if (way == COPY) work(w, LK_DEVICE_COPY, 1, call(w, LK_DEVICE_COPY, MEMCPY, 1, 0, 9 * MS), 5 * MS);
-			if (way == EVENT) own(w, 5 * MS);
-			if (way == ALL) own(w, 5 * MS), kernel(w, 2, 8 * MS), host_waits(w, 2);
-			if (way == COPY) own(w, 8 * MS);
+			nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, 4, 0);
+			kernel(writer, 1, 30 * MS);
+			uint64_t at = event(writer, 1);
+			if (way == EVENT) call(writer, LK_DEVICE_WAIT_EVENT, CUDA, 0, at, MS);
+			if (way == ALL) call(writer, LK_DEVICE_WAIT_ALL, CUDA, 0, 0, MS);
+			if (way == COPY) work(writer, LK_DEVICE_COPY, 1, call(writer, LK_DEVICE_COPY, MEMCPY, 1, 0, 9 * MS), 5 * MS);
+			if (way == EVENT) own(writer, 5 * MS);
+			if (way == ALL) own(writer, 5 * MS), kernel(writer, 2, 8 * MS), host_waits(writer, 2);
+			if (way == COPY) own(writer, 8 * MS);
 		}
-		finish(w);
+		finish(writer);
 		near(step_s(), expected[way]);
 	}
 }
@@ -235,44 +235,44 @@ static void test_waits(void **state) {
 static void test_host_bound(void **state) {
 	(void)state;
 	empty();
-	struct writer *w = begin(0, 1);
-	group(w, FIRST_GROUP, 0, 1, "[0]");
+	struct writer *writer = begin(0, 1);
+	group(writer, FIRST_GROUP, 0, 1, "[0]");
 	for (int i = 0; i < STEPS; i++) {
-		nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, 4, 0);
+		nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, 4, 0);
 		for (int k = 0; k < 4; k++) {
-			uint64_t serial = call(w, LK_DEVICE_KERNEL, CUDA, 1, 0, 2 * MS);
-			call(w, LK_DEVICE_KERNEL, CUDA, 1, serial, 3 * MS); /* the same batch, told as two calls */
-			work(w, LK_DEVICE_KERNEL, 1, serial, MS);
+			uint64_t serial = call(writer, LK_DEVICE_KERNEL, CUDA, 1, 0, 2 * MS);
+			call(writer, LK_DEVICE_KERNEL, CUDA, 1, serial, 3 * MS); /* the same batch, told as two calls */
+			work(writer, LK_DEVICE_KERNEL, 1, serial, MS);
 		}
 	}
-	finish(w);
-	lk_composed *x = compose();
-	near(x->step_s, 4 * 0.005);
-	near(x->classes[0].device_s, 0.004);
-	lk_compose_free(x);
+	finish(writer);
+	lk_composed *composed = compose();
+	near(composed->step_s, 4 * 0.005);
+	near(composed->classes[0].device_s, 0.004);
+	lk_compose_free(composed);
 }
 
 /* The backward pass is another thread's, as PyTorch has it. */
 static void test_threads(void **state) {
 	(void)state;
 	empty();
-	struct writer *w = begin(0, 2);
-	group(w, FIRST_GROUP, 0, 2, "[0, 1]");
+	struct writer *writer = begin(0, 2);
+	group(writer, FIRST_GROUP, 0, 2, "[0, 1]");
 	for (int i = 0; i < STEPS; i++) {
-		own(w, MS);
-		kernel(w, 1, 10 * MS);
-		w->elsewhere = true;
-		own(w, MS);
-		kernel(w, 1, 20 * MS);
-		stream_waits(w, 2, event(w, 1));
-		nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 2, -1, 4, 0);
-		uint64_t done = event(w, 2);
-		w->elsewhere = false;
-		own(w, 1);
-		stream_waits(w, 1, done);
-		host_waits(w, 1);
+		own(writer, MS);
+		kernel(writer, 1, 10 * MS);
+		writer->elsewhere = true;
+		own(writer, MS);
+		kernel(writer, 1, 20 * MS);
+		stream_waits(writer, 2, event(writer, 1));
+		nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 2, -1, 4, 0);
+		uint64_t done = event(writer, 2);
+		writer->elsewhere = false;
+		own(writer, 1);
+		stream_waits(writer, 1, done);
+		host_waits(writer, 1);
 	}
-	finish(w);
+	finish(writer);
 	near(step_s(), 0.001 + 0.030 + nccl_s(LK_COLL_ALLREDUCE, 2, 4));
 }
 
@@ -282,19 +282,19 @@ static void test_threads(void **state) {
 static void test_ring(void **state) {
 	(void)state;
 	empty();
-	struct writer *w = begin(1, 4);
-	group(w, FIRST_GROUP, 1, 4, "[0, 1, 2, 3]");
+	struct writer *writer = begin(1, 4);
+	group(writer, FIRST_GROUP, 1, 4, "[0, 1, 2, 3]");
 	for (int i = 0; i < STEPS; i++) {
-		kernel(w, 1, 10 * MS);
-		uint64_t serial = nccl(w, FIRST_GROUP, LK_WHAT_SEND, 1, 2, 64 * MB, 0);
-		nccl(w, FIRST_GROUP, LK_WHAT_RECV, 1, 0, 64 * MB, serial);
-		host_waits(w, 1);
+		kernel(writer, 1, 10 * MS);
+		uint64_t serial = nccl(writer, FIRST_GROUP, LK_WHAT_SEND, 1, 2, 64 * MB, 0);
+		nccl(writer, FIRST_GROUP, LK_WHAT_RECV, 1, 0, 64 * MB, serial);
+		host_waits(writer, 1);
 	}
-	finish(w);
-	lk_composed *x = compose();
-	near(x->step_s, 0.010 + nccl_s(LK_COLL_SENDRECV, 2, 64 * MB));
-	assert_string_equal(x->classes[0].stands_for, "0-3");
-	lk_compose_free(x);
+	finish(writer);
+	lk_composed *composed = compose();
+	near(composed->step_s, 0.010 + nccl_s(LK_COLL_SENDRECV, 2, 64 * MB));
+	assert_string_equal(composed->classes[0].stands_for, "0-3");
+	lk_compose_free(composed);
 }
 
 /* Everybody to everybody, in whatever order they are called: one after another on each rank's way out and in. */
@@ -302,18 +302,18 @@ static void test_all_to_all(void **state) {
 	(void)state;
 	empty();
 	for (int rank = 0; rank < 6; rank++) {
-		struct writer *w = begin(rank, 6);
-		group(w, FIRST_GROUP, rank, 6, "[0, 1, 2, 3, 4, 5]");
+		struct writer *writer = begin(rank, 6);
+		group(writer, FIRST_GROUP, rank, 6, "[0, 1, 2, 3, 4, 5]");
 		for (int i = 0; i < STEPS; i++) {
 			uint64_t serial = 0;
 			for (int k = 0; k < 6; k++) {
 				int peer = rank % 2 ? k : 5 - k;
-				serial = nccl(w, FIRST_GROUP, rank % 3 ? LK_WHAT_SEND : LK_WHAT_RECV, 1, peer, MB, serial);
-				nccl(w, FIRST_GROUP, rank % 3 ? LK_WHAT_RECV : LK_WHAT_SEND, 1, peer, MB, serial);
+				serial = nccl(writer, FIRST_GROUP, rank % 3 ? LK_WHAT_SEND : LK_WHAT_RECV, 1, peer, MB, serial);
+				nccl(writer, FIRST_GROUP, rank % 3 ? LK_WHAT_RECV : LK_WHAT_SEND, 1, peer, MB, serial);
 			}
-			host_waits(w, 1);
+			host_waits(writer, 1);
 		}
-		finish(w);
+		finish(writer);
 	}
 	near(step_s(), 5 * nccl_s(LK_COLL_SENDRECV, 2, MB));
 }
@@ -324,26 +324,26 @@ static void test_pipeline(void **state) {
 	empty();
 	for (int rank = 0; rank < 4; rank += rank ? 2 : 1) { /* 0, 1, 3 of stages 0 to 3 */
 		int stage = rank;
-		struct writer *w = begin(stage, 4);
-		group(w, FIRST_GROUP, stage, 4, "[0:3:1]");
+		struct writer *writer = begin(stage, 4);
+		group(writer, FIRST_GROUP, stage, 4, "[0:3:1]");
 		for (int i = 0; i < STEPS; i++) {
-			if (stage) nccl(w, FIRST_GROUP, LK_WHAT_RECV, 1, stage - 1, MB, 0);
-			kernel(w, 1, 10 * MS);
-			if (stage < 3) nccl(w, FIRST_GROUP, LK_WHAT_SEND, 1, stage + 1, MB, 0);
-			nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, 4, 0);
-			host_waits(w, 1);
+			if (stage) nccl(writer, FIRST_GROUP, LK_WHAT_RECV, 1, stage - 1, MB, 0);
+			kernel(writer, 1, 10 * MS);
+			if (stage < 3) nccl(writer, FIRST_GROUP, LK_WHAT_SEND, 1, stage + 1, MB, 0);
+			nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, 4, 0);
+			host_waits(writer, 1);
 		}
-		finish(w);
+		finish(writer);
 	}
-	lk_composed *x = compose();
-	assert_string_equal(x->classes[1].stands_for, "1-2");
-	near(x->step_s, 4 * 0.010 + 3 * nccl_s(LK_COLL_SENDRECV, 2, MB) + nccl_s(LK_COLL_ALLREDUCE, 4, 4));
-	lk_compose_free(x);
+	lk_composed *composed = compose();
+	assert_string_equal(composed->classes[1].stands_for, "1-2");
+	near(composed->step_s, 4 * 0.010 + 3 * nccl_s(LK_COLL_SENDRECV, 2, MB) + nccl_s(LK_COLL_ALLREDUCE, 4, 4));
+	lk_compose_free(composed);
 	empty();
-	struct writer *w = begin(0, 4);
-	group(w, FIRST_GROUP, 0, 4, "[0:3:1]");
-	for (int i = 0; i < STEPS; i++) nccl(w, FIRST_GROUP, LK_WHAT_SEND, 1, 1, MB, 0), kernel(w, 1, MS);
-	finish(w);
+	struct writer *writer = begin(0, 4);
+	group(writer, FIRST_GROUP, 0, 4, "[0:3:1]");
+	for (int i = 0; i < STEPS; i++) nccl(writer, FIRST_GROUP, LK_WHAT_SEND, 1, 1, MB, 0), kernel(writer, 1, MS);
+	finish(writer);
 	refuses(cluster, "the other ends are in none");
 }
 
@@ -351,26 +351,26 @@ static void test_pipeline(void **state) {
 static void test_parts(void **state) {
 	(void)state;
 	empty();
-	struct writer *w = begin(0, 8);
-	group(w, 1, 0, 8, "[0:7:1]");
-	group(w, FIRST_GROUP, 0, 2, "[0, 1]");
-	group(w, FIRST_GROUP + 1, 0, 4, "[0, 2, 4, 6]");
+	struct writer *writer = begin(0, 8);
+	group(writer, 1, 0, 8, "[0:7:1]");
+	group(writer, FIRST_GROUP, 0, 2, "[0, 1]");
+	group(writer, FIRST_GROUP + 1, 0, 4, "[0, 2, 4, 6]");
 	for (int i = 0; i < STEPS; i++) {
-		kernel(w, 1, 10 * MS);
-		nccl(w, FIRST_GROUP, LK_WHAT_ALLGATHER, 1, -1, MB, 0);
-		nccl(w, FIRST_GROUP + 1, LK_WHAT_REDUCESCATTER, 1, -1, MB, 0);
-		host_waits(w, 1);
-		lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
-		e->object = 1, e->bytes = 8, e->start_ns = w->now, e->end_ns = w->now += MS;
-		e->comm.what = LK_WHAT_ALLREDUCE, e->comm.call = MPI, e->comm.peer = -1;
-		lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_COMM);
+		kernel(writer, 1, 10 * MS);
+		nccl(writer, FIRST_GROUP, LK_WHAT_ALLGATHER, 1, -1, MB, 0);
+		nccl(writer, FIRST_GROUP + 1, LK_WHAT_REDUCESCATTER, 1, -1, MB, 0);
+		host_waits(writer, 1);
+		lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
+		entry->object = 1, entry->bytes = 8, entry->start_ns = writer->now, entry->end_ns = writer->now += MS;
+		entry->comm.what = LK_WHAT_ALLREDUCE, entry->comm.call = MPI, entry->comm.peer = -1;
+		lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 	}
-	finish(w);
-	lk_composed *x = compose();
+	finish(writer);
+	lk_composed *composed = compose();
 	double known = 0.010 + nccl_s(LK_COLL_ALLGATHER, 2, MB) + nccl_s(LK_COLL_REDUCESCATTER, 4, MB);
-	assert_string_equal(x->classes[0].stands_for, "0-7");
-	assert_true(x->step_s > known && x->step_s < known + 0.001);
-	lk_compose_free(x);
+	assert_string_equal(composed->classes[0].stands_for, "0-7");
+	assert_true(composed->step_s > known && composed->step_s < known + 0.001);
+	lk_compose_free(composed);
 }
 
 /* ---- what cannot be ---- */
@@ -381,25 +381,25 @@ static void test_refused(void **state) {
 	overlapping_rank(0, MB);
 	refuses("2 node * 1 cpu", "have no GPUs");
 	empty();
-	struct writer *w = begin(0, 2);
-	group(w, FIRST_GROUP, 0, 2, "[0, 1]");
-	for (int i = 0; i < STEPS; i++) nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, MB, 0), call(w, LK_DEVICE_KERNEL, CUDA, 1, 0, 0);
-	finish(w);
+	struct writer *writer = begin(0, 2);
+	group(writer, FIRST_GROUP, 0, 2, "[0, 1]");
+	for (int i = 0; i < STEPS; i++) nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, MB, 0), call(writer, LK_DEVICE_KERNEL, CUDA, 1, 0, 0);
+	finish(writer);
 	refuses(cluster, "does not tell how long");
 	empty();
-	w = begin(0, 2);
-	group(w, FIRST_GROUP, 0, 2, "#0123456789abcdef");
-	for (int i = 0; i < STEPS; i++) nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, MB, 0);
-	finish(w);
+	writer = begin(0, 2);
+	group(writer, FIRST_GROUP, 0, 2, "#0123456789abcdef");
+	for (int i = 0; i < STEPS; i++) nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, MB, 0);
+	finish(writer);
 	refuses(cluster, "not all told");
 	empty();
-	w = begin(0, 2);
-	group(w, FIRST_GROUP, 0, 2, "[0, 1]");
+	writer = begin(0, 2);
+	group(writer, FIRST_GROUP, 0, 2, "[0, 1]");
 	for (int i = 0; i < STEPS; i++) {
-		nccl(w, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, MB, 0);
-		for (uint32_t s = 1; s < 40; s++) kernel(w, s, MS);
+		nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, MB, 0);
+		for (uint32_t s = 1; s < 40; s++) kernel(writer, s, MS);
 	}
-	finish(w);
+	finish(writer);
 	refuses(cluster, "more streams");
 }
 

@@ -53,10 +53,10 @@ static lk_step ask(const char *name, int batch, lk_recompute recompute, lk_arena
 	return step;
 }
 
-static double depthwise_macs(const lk_model *m) {
+static double depthwise_macs(const lk_model *model) {
 	double sum = 0;
-	for (int layer = 0; layer < m->layers; layer++) {
-		lk_conv_unit u = lk_convnet_unit(m, layer);
+	for (int layer = 0; layer < model->layers; layer++) {
+		lk_conv_unit u = lk_convnet_unit(model, layer);
 		for (int i = 0; i < u.count; i++)
 			if (u.conv[i].groups == u.conv[i].in) sum += u.conv[i].out * u.conv[i].kernel * u.conv[i].kernel * u.conv[i].side_out * u.conv[i].side_out;
 	}
@@ -157,12 +157,12 @@ static void tensors_travel_alone_in_small_buckets(void **state) {
 		assert_int_equal(lk_cluster_parse(&arena, "1 node * 4 v100-sxm-32", &cluster, &err), LK_OK);
 		lk_copy(job.stack, sizeof job.stack, "ddp");
 		if (lk_job_complete(&job, &cluster, &err) != LK_OK || lk_step_ask(&job, &cluster, &options, &step, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-		const lk_graph *g = step.graph;
+		const lk_graph *graph = step.graph;
 		calls[small] = bytes[small] = 0;
-		for (size_t c = 0; c < g->programs.at[0].calls.count; c++) {
-			const lk_call *call = &g->programs.at[0].calls.at[c];
-			for (uint32_t op = g->blocks.at[call->block].begin; op < g->blocks.at[call->block].end; op++)
-				if (g->ops.kind[op] == LK_OP_ALLREDUCE && g->ops.bytes[op] > 8) calls[small] += call->repeat, bytes[small] += call->repeat * g->ops.bytes[op];
+		for (size_t c = 0; c < graph->programs.at[0].calls.count; c++) {
+			const lk_call *call = &graph->programs.at[0].calls.at[c];
+			for (uint32_t op = graph->blocks.at[call->block].begin; op < graph->blocks.at[call->block].end; op++)
+				if (graph->ops.kind[op] == LK_OP_ALLREDUCE && graph->ops.bytes[op] > 8) calls[small] += call->repeat, bytes[small] += call->repeat * graph->ops.bytes[op];
 		}
 		lk_step_free(&step);
 		lk_arena_free(&arena);

@@ -87,13 +87,13 @@ static const lk_device *device_of(const char *name)
 
 /* ---- every kind, every device ---- */
 
-static void check_shares(const lk_cost *c)
+static void check_shares(const lk_cost *cost)
 {
-	const float shares[] = {c->sm, c->compute, c->memory, c->intra, c->nic};
+	const float shares[] = {cost->sm, cost->compute, cost->memory, cost->intra, cost->nic};
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) assert_true(shares[i] >= 0 && shares[i] <= 1);
-	assert_true(isfinite(c->waves) && c->waves >= 0);
-	assert_int_equal(c->lead_ps, c->host_ps);
-	assert_int_equal(c->tail_ps, c->duration_ps);
+	assert_true(isfinite(cost->waves) && cost->waves >= 0);
+	assert_int_equal(cost->lead_ps, cost->host_ps);
+	assert_int_equal(cost->tail_ps, cost->duration_ps);
 }
 
 static lk_op op_of_kind(unsigned kind)
@@ -126,11 +126,11 @@ static void every_kind_takes_time_on_every_device(void **state)
 		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
 		for (uint32_t v = 0; v < costs.variants; v++)
 			for (unsigned kind = 0; kind < LK_OP_COUNT; kind++) {
-				const lk_cost *c = lk_costs_get(&costs, v, kind);
+				const lk_cost *cost = lk_costs_get(&costs, v, kind);
 				bool free = kind == LK_OP_WAIT || kind == LK_OP_MACRO;
-				if (free ? c->duration_ps != 0 : c->duration_ps <= 0 || c->duration_ps > LK_PS_PER_S)
-					fail_msg("%s on %s: %lld ps", lk_op_kind_name(kind), lk_device_at(d)->name, (long long)c->duration_ps);
-				check_shares(c);
+				if (free ? cost->duration_ps != 0 : cost->duration_ps <= 0 || cost->duration_ps > LK_PS_PER_S)
+					fail_msg("%s on %s: %lld ps", lk_op_kind_name(kind), lk_device_at(d)->name, (long long)cost->duration_ps);
+				check_shares(cost);
 			}
 		lk_arena_free(&arena);
 	}
@@ -502,10 +502,10 @@ static lk_cost random_cost(uint64_t *seed, bool comm)
 	return c;
 }
 
-static void fold(uint64_t *seed, lk_cost *c)
+static void fold(uint64_t *seed, lk_cost *cost)
 {
-	c->linked = (float)uniform(seed), c->linked_alone = c->linked * (float)uniform(seed);
-	c->intra = (float)uniform(seed), c->nic = (float)uniform(seed);
+	cost->linked = (float)uniform(seed), cost->linked_alone = cost->linked * (float)uniform(seed);
+	cost->intra = (float)uniform(seed), cost->nic = (float)uniform(seed);
 }
 
 /* Every rate lies in (0, 1], one operation alone runs at full rate, and one more never speeds up the others; but what slows a
@@ -664,11 +664,11 @@ static void memory_is_shared_by_demand(void **state)
 /* ---- places of ranks ---- */
 
 /* The members of a rank's group, found by asking every rank of the world for its group. */
-static bool same_group(const lk_ranks *r, int kind, uint32_t a, uint32_t b)
+static bool same_group(const lk_ranks *ranks, int kind, uint32_t a, uint32_t b)
 {
-	uint32_t ca = a % r->chains, cb = b % r->chains, sa = a / r->chains, sb = b / r->chains;
-	uint32_t size = r->group[kind].size, stride = r->group[kind].stride;
-	if (kind == LK_GROUP_EMBEDDING) return ca == cb && (sb == 0 || sb == r->stages - 1);
+	uint32_t ca = a % ranks->chains, cb = b % ranks->chains, sa = a / ranks->chains, sb = b / ranks->chains;
+	uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
+	if (kind == LK_GROUP_EMBEDDING) return ca == cb && (sb == 0 || sb == ranks->stages - 1);
 	if (kind == LK_GROUP_PP || kind == LK_GROUP_MODEL) return ca == cb;
 	return sa == sb && ca / (size * stride) == cb / (size * stride) && ca % stride == cb % stride;
 }
@@ -677,11 +677,11 @@ static double node_speed(const lk_node *node) { return node->intra_rate + node->
 
 static lk_group_shape counted_shape(const lk_graph *graph, const lk_cluster *cluster, int kind, uint32_t rank)
 {
-	const lk_ranks *r = &graph->ranks;
+	const lk_ranks *ranks = &graph->ranks;
 	int on_node[256] = {0}, nodes = 0, most = 0, members = 0;
 	const lk_node *slowest = NULL;
-	for (uint32_t other = 0; other < r->world; other++) {
-		if (!same_group(r, kind, rank, other)) continue;
+	for (uint32_t other = 0; other < ranks->world; other++) {
+		if (!same_group(ranks, kind, rank, other)) continue;
 		lk_place place = lk_cluster_place(cluster, (int)other);
 		assert_true(place.node < 256);
 		if (on_node[place.node]++ == 0) nodes++;
@@ -705,13 +705,13 @@ static bool same_node(const lk_cluster *cluster, uint32_t a, uint32_t b)
 static lk_cost counted_cost(const lk_graph *graph, const lk_cluster *cluster, uint32_t rank, uint32_t op)
 {
 	lk_group_shape groups[LK_GROUPS] = {0};
-	const lk_ranks *r = &graph->ranks;
+	const lk_ranks *ranks = &graph->ranks;
 	for (int kind = 1; kind < LK_GROUPS; kind++) groups[kind] = counted_shape(graph, cluster, kind, rank);
 	lk_cost_site site = {
 		.constants = &lk_default_constants, .node = &cluster->node[lk_cluster_place(cluster, (int)rank).group], .groups = groups,
 		.oversubscription = cluster->oversubscription,
-		.peer_same_node = {same_node(cluster, rank, (rank + r->chains) % r->world),
-		                   same_node(cluster, rank, (rank + r->world - r->chains) % r->world)},
+		.peer_same_node = {same_node(cluster, rank, (rank + ranks->chains) % ranks->world),
+		                   same_node(cluster, rank, (rank + ranks->world - ranks->chains) % ranks->world)},
 	};
 	return lk_cost_op(graph, op, &site);
 }
@@ -737,7 +737,7 @@ static const struct placement {
 	{"2 node * 2 h100-sxm + 1 node * 8 h100-sxm + 2 node * 2 h100-sxm", 4, 1, 1, 4, 2, 8},
 };
 
-static lk_graph *placement_graph(const struct placement *p)
+static lk_graph *placement_graph(const struct placement *placement)
 {
 	lk_op ops[] = {
 		gemm(4096, 4096, 4096, 1),
@@ -749,14 +749,14 @@ static lk_graph *placement_graph(const struct placement *p)
 		{.kind = LK_OP_SEND, .stream = LK_STREAM_SEND_BACKWARD, .group = LK_GROUP_PP, .name = "backward", .bytes = 1e7},
 	};
 	lk_graph *graph = graph_of(ops, sizeof ops / sizeof *ops);
-	lay_out(graph, p->stages, p->tp * p->cp * p->dp);
-	set_group(graph, LK_GROUP_TP, p->tp, 1);
-	set_group(graph, LK_GROUP_CP, p->cp, p->tp);
-	set_group(graph, LK_GROUP_DP, p->cp * p->dp, p->tp);
+	lay_out(graph, placement->stages, placement->tp * placement->cp * placement->dp);
+	set_group(graph, LK_GROUP_TP, placement->tp, 1);
+	set_group(graph, LK_GROUP_CP, placement->cp, placement->tp);
+	set_group(graph, LK_GROUP_DP, placement->cp * placement->dp, placement->tp);
 	return graph;
 }
 
-static void check_ranks(const struct placement *p, const lk_graph *graph, const lk_cluster *cluster, const lk_costs *costs)
+static void check_ranks(const struct placement *placement, const lk_graph *graph, const lk_cluster *cluster, const lk_costs *costs)
 {
 	for (uint32_t rank = 0; rank < graph->ranks.world; rank++)
 		for (uint32_t op = 0; op < graph->ops.count; op++) {
@@ -769,16 +769,16 @@ static void check_ranks(const struct placement *p, const lk_graph *graph, const 
 			lk_cost wanted = counted_cost(graph, cluster, rank, op);
 			const lk_cost *got = lk_costs_get(costs, variant, op);
 			if (memcmp(&wanted, got, offsetof(lk_cost, spread) + sizeof got->spread) != 0) /* without padding */
-				fail_msg("%s, %u stages: rank %u, operation %u: %lld ps, counted %lld ps", p->cluster, p->stages, rank, op,
+				fail_msg("%s, %u stages: rank %u, operation %u: %lld ps, counted %lld ps", placement->cluster, placement->stages, rank, op,
 				         (long long)got->duration_ps, (long long)wanted.duration_ps);
 		}
 }
 
 /* As many variants as the table says, each of them used. */
-static void check_variants(const struct placement *p, const lk_graph *graph, const lk_costs *costs)
+static void check_variants(const struct placement *placement, const lk_graph *graph, const lk_costs *costs)
 {
-	if (costs->variants < p->least || costs->variants > p->most)
-		fail_msg("%s, %u stages: %u variants, not %u to %u", p->cluster, p->stages, costs->variants, p->least, p->most);
+	if (costs->variants < placement->least || costs->variants > placement->most)
+		fail_msg("%s, %u stages: %u variants, not %u to %u", placement->cluster, placement->stages, costs->variants, placement->least, placement->most);
 	bool used[4096] = {false};
 	if (!costs->variant_of) return assert_int_equal(costs->variants, 1);
 	for (uint32_t rank = 0; rank < graph->ranks.world; rank++) {
@@ -792,17 +792,17 @@ static void ranks_cost_what_their_places_say(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
-		const struct placement *p = &placements[i];
+		const struct placement *placement = &placements[i];
 		lk_error err;
 		lk_arena arena = LK_ARENA_INIT;
 		lk_cluster cluster;
 		lk_costs costs;
-		lk_graph *graph = placement_graph(p);
-		if (lk_cluster_parse(&arena, p->cluster, &cluster, &err) != LK_OK) fail_msg("%s: %s", p->cluster, err.what);
+		lk_graph *graph = placement_graph(placement);
+		if (lk_cluster_parse(&arena, placement->cluster, &cluster, &err) != LK_OK) fail_msg("%s: %s", placement->cluster, err.what);
 		assert_true(cluster.gpus >= (int)graph->ranks.world);
 		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
-		check_variants(p, graph, &costs);
-		check_ranks(p, graph, &cluster, &costs);
+		check_variants(placement, graph, &costs);
+		check_ranks(placement, graph, &cluster, &costs);
 		lk_graph_free(graph);
 		lk_arena_free(&arena);
 	}
@@ -872,12 +872,12 @@ static void teams_cost_what_their_places_say(void **state)
 	(void)state;
 	uint64_t seed = 11;
 	for (int i = 0; i < 200; i++) {
-		const struct placement *p = &placements[(size_t)i % (sizeof placements / sizeof *placements)];
+		const struct placement *placement = &placements[(size_t)i % (sizeof placements / sizeof *placements)];
 		lk_error err;
 		lk_arena arena = LK_ARENA_INIT;
 		lk_cluster cluster;
 		lk_costs costs;
-		if (lk_cluster_parse(&arena, p->cluster, &cluster, &err) != LK_OK) fail_msg("%s: %s", p->cluster, err.what);
+		if (lk_cluster_parse(&arena, placement->cluster, &cluster, &err) != LK_OK) fail_msg("%s: %s", placement->cluster, err.what);
 		uint32_t stages = 2 + (uint32_t)(uniform(&seed) * 6), chains = (uint32_t)cluster.gpus / stages;
 		lk_graph *graph = team_graph(&seed, stages, chains < 4 ? chains : 4, i % 3 > 0);
 		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);

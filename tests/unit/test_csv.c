@@ -60,21 +60,21 @@ static void write_row(FILE *file, char (*fields)[MAX_FIELD], int columns, uint64
 	++*line;
 }
 
-static char *random_table(struct table *t, uint64_t *seed, size_t *size) {
+static char *random_table(struct table *table, uint64_t *seed, size_t *size) {
 	char *text;
 	int line = 1;
 	FILE *file = open_memstream(&text, size);
-	t->columns = 1 + (int)draw(seed, MAX_COLUMNS);
-	t->rows = (int)draw(seed, MAX_ROWS);
+	table->columns = 1 + (int)draw(seed, MAX_COLUMNS);
+	table->rows = (int)draw(seed, MAX_ROWS);
 	if (draw(seed, 4) == 0) fputs("\xef\xbb\xbf", file);
-	for (int c = 0; c < t->columns; c++) snprintf(t->names[c], MAX_FIELD, "column, \"%d\"", c);
-	write_row(file, t->names, t->columns, seed, &line, false);
-	for (int r = 0; r < t->rows; r++) {
+	for (int c = 0; c < table->columns; c++) snprintf(table->names[c], MAX_FIELD, "column, \"%d\"", c);
+	write_row(file, table->names, table->columns, seed, &line, false);
+	for (int r = 0; r < table->rows; r++) {
 		for (uint64_t n = draw(seed, 3); n > 0; n--, line++) fputs(draw(seed,
 			2) ? "# a \"comment\", with marks\n" : "\r\n", file);
-		for (int c = 0; c < t->columns; c++) random_field(t->fields[r][c], seed);
-		t->lines[r] = line;
-		write_row(file, t->fields[r], t->columns, seed, &line, r + 1 == t->rows && draw(seed, 2));
+		for (int c = 0; c < table->columns; c++) random_field(table->fields[r][c], seed);
+		table->lines[r] = line;
+		write_row(file, table->fields[r], table->columns, seed, &line, r + 1 == table->rows && draw(seed, 2));
 	}
 	fclose(file);
 	return text;

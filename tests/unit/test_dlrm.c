@@ -426,19 +426,19 @@ static void bounds_and_order(void **state) {
 static void error_on_the_measured_table(void **state) {
 	(void)state;
 	lk_validate_request request;
-	lk_validation *v;
+	lk_validation *validation;
 	lk_error err = {0};
 	lk_validate_defaults(&request);
 	request.table = need_data("measured/dlrm_single_gpu_iter.csv"), request.dlrm = true;
-	if (lk_validate(&request, &v, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	print_message("%d recommendation steps: error %.2f %%\n", v->row_count, 100 * v->summary.geomean_error);
-	assert_int_equal(v->summary.scored, 36);
-	assert_true(v->summary.geomean_error < 0.10);
-	for (int i = 0; i < v->group_count; i++)
-		if (strcmp(v->groups[i].by, "gpu") == 0) assert_true(v->groups[i].geomean_error < 0.12);
-	for (int i = 0; i < v->baseline_count; i++)
-		assert_true(v->baselines[i].geomean_error > 2 * v->summary.geomean_error);
-	lk_validate_free(v);
+	if (lk_validate(&request, &validation, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	print_message("%d recommendation steps: error %.2f %%\n", validation->row_count, 100 * validation->summary.geomean_error);
+	assert_int_equal(validation->summary.scored, 36);
+	assert_true(validation->summary.geomean_error < 0.10);
+	for (int i = 0; i < validation->group_count; i++)
+		if (strcmp(validation->groups[i].by, "gpu") == 0) assert_true(validation->groups[i].geomean_error < 0.12);
+	for (int i = 0; i < validation->baseline_count; i++)
+		assert_true(validation->baselines[i].geomean_error > 2 * validation->summary.geomean_error);
+	lk_validate_free(validation);
 }
 
 int main(void) {

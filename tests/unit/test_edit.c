@@ -38,14 +38,14 @@ static uint32_t launch(lk_graph *graph, const char *name, uint8_t phase) {
 			   UINT32_MAX);
 }
 
-static uint32_t reduction(lk_graph *graph, const struct shape *s, uint32_t behind) {
+static uint32_t reduction(lk_graph *graph, const struct shape *shape, uint32_t behind) {
 	uint32_t from = launch(graph, "cudaLaunchKernelExC", LK_PHASE_BACKWARD), deps[2] = {from, behind};
 	lk_op op = {.kind = LK_OP_ALLREDUCE,
 				.stream = NET,
 				.phase = LK_PHASE_BACKWARD,
 				.group = LK_GROUP_TEAM,
 				.name = "ncclDevKernel_AllReduce",
-				.bytes = s->bytes,
+				.bytes = shape->bytes,
 				.measured_ps = 300000000,
 				.deps = deps,
 				.dep_count = 2};
@@ -67,18 +67,18 @@ static lk_op product(lk_phase phase, int64_t measured_ps) {
 				   .measured_ps = measured_ps};
 }
 
-static void backward(lk_graph *graph, const struct shape *s) {
+static void backward(lk_graph *graph, const struct shape *shape) {
 	uint32_t second = UINT32_MAX, gradient[64];
-	for (int l = 0; l < s->layers; l++) {
+	for (int l = 0; l < shape->layers; l++) {
 		uint32_t from = launch(graph, "cudaLaunchKernel", LK_PHASE_BACKWARD);
 		gradient[l] = add(graph, product(LK_PHASE_BACKWARD, 400000000), from);
-		if (s->late) continue;
-		uint32_t op = reduction(graph, s, gradient[l]);
+		if (shape->late) continue;
+		uint32_t op = reduction(graph, shape, gradient[l]);
 		if (l == 1) second = op;
-		if (s->waited && l == s->layers / 2)
+		if (shape->waited && l == shape->layers / 2)
 			add(graph, (lk_op){.kind = LK_OP_HOST, .stream = CPU, .name = "cudaEventSynchronize"}, second);
 	}
-	for (int l = 0; l < s->layers && s->late; l++) reduction(graph, s, gradient[l]);
+	for (int l = 0; l < shape->layers && shape->late; l++) reduction(graph, shape, gradient[l]);
 }
 
 static void optimizer(lk_graph *graph, int kernels) {
@@ -95,7 +95,7 @@ static void optimizer(lk_graph *graph, int kernels) {
 	}
 }
 
-static lk_graph *captured(const struct shape *s, int ranks) {
+static lk_graph *captured(const struct shape *shape, int ranks) {
 	lk_graph *graph = lk_graph_new();
 	lk_error err = {0};
 	uint32_t id;
@@ -108,7 +108,7 @@ static lk_graph *captured(const struct shape *s, int ranks) {
 		lk_graph_begin_block(graph, "rank");
 		uint32_t from = launch(graph, "cudaLaunchKernel", LK_PHASE_FORWARD);
 		add(graph, product(LK_PHASE_FORWARD, 350000000), from);
-		backward(graph, s);
+		backward(graph, shape);
 		optimizer(graph, 4);
 		ok(lk_graph_end_block(graph, &id, &err), &err);
 		lk_call call = {.block = id, .repeat = 1, .microbatch = -1, .layer = -1};
@@ -124,8 +124,8 @@ static lk_graph *captured(const struct shape *s, int ranks) {
 	return graph;
 }
 
-static lk_edit edited(const struct shape *s, int ranks) {
-	lk_graph *graph = captured(s, ranks);
+static lk_edit edited(const struct shape *shape, int ranks) {
+	lk_graph *graph = captured(shape, ranks);
 	lk_error err = {0};
 	lk_edit edit;
 	ok(lk_edit_begin(graph, &edit, &err), &err);
@@ -142,11 +142,11 @@ struct sums {
 
 static struct sums of_kind(const lk_edit *edit, unsigned kind) {
 	struct sums s = {0};
-	const lk_ops *o = &edit->graph->ops;
-	assert_int_equal(edit->op.count, o->count);
-	for (uint32_t i = 0; i < o->count; i++) {
-		if (o->kind[i] != kind) continue;
-		s.bytes += o->bytes[i], s.flops += o->flops[i], s.measured += edit->op.at[i].measured_ps, s.count++;
+	const lk_ops *ops = &edit->graph->ops;
+	assert_int_equal(edit->op.count, ops->count);
+	for (uint32_t i = 0; i < ops->count; i++) {
+		if (ops->kind[i] != kind) continue;
+		s.bytes += ops->bytes[i], s.flops += ops->flops[i], s.measured += edit->op.at[i].measured_ps, s.count++;
 	}
 	return s;
 }
@@ -250,10 +250,10 @@ static void merged_buckets_wait_for_all(void **state) {
 	lk_edit edit = edited(&(struct shape){.layers = 4, .bytes = 10e6}, 1);
 	lk_error err = {0};
 	ok(lk_edit_buckets(&edit, 45e6, all_teams, &err), &err);
-	const lk_ops *o = &edit.graph->ops;
+	const lk_ops *ops = &edit.graph->ops;
 	assert_int_equal(of_kind(&edit, LK_OP_ALLREDUCE).count, 1);
-	for (uint32_t i = 0; i < o->count; i++)
-		if (o->kind[i] == LK_OP_ALLREDUCE) assert_int_equal(o->dep_begin[i + 1] - o->dep_begin[i], 8);
+	for (uint32_t i = 0; i < ops->count; i++)
+		if (ops->kind[i] == LK_OP_ALLREDUCE) assert_int_equal(ops->dep_begin[i + 1] - ops->dep_begin[i], 8);
 	sound(&edit);
 	lk_edit_free(&edit);
 }
@@ -265,11 +265,11 @@ static void what_is_waited_for_is_not_delayed(void **state) {
 	lk_error err = {0};
 	ok(lk_edit_buckets(&edit, 1e9, all_teams, &err), &err);
 	assert_int_equal(of_kind(&edit, LK_OP_ALLREDUCE).count, 2);
-	const lk_ops *o = &edit.graph->ops;
-	for (uint32_t i = 0; i < o->count; i++) {
+	const lk_ops *ops = &edit.graph->ops;
+	for (uint32_t i = 0; i < ops->count; i++) {
 		if (!lk_edit_waits(edit.graph, i)) continue;
-		assert_int_equal(o->dep_begin[i + 1] - o->dep_begin[i], 1);
-		assert_int_equal(o->kind[o->deps[o->dep_begin[i]]], LK_OP_ALLREDUCE);
+		assert_int_equal(ops->dep_begin[i + 1] - ops->dep_begin[i], 1);
+		assert_int_equal(ops->kind[ops->deps[ops->dep_begin[i]]], LK_OP_ALLREDUCE);
 	}
 	sound(&edit);
 	lk_edit_free(&edit);
@@ -283,20 +283,20 @@ static void late_reductions_start_at_their_share(void **state) {
 	lk_error err = {0};
 	ok(lk_edit_overlap(&edit, true, all_teams, &err), &err);
 	sound(&edit);
-	const lk_ops *o = &edit.graph->ops;
+	const lk_ops *ops = &edit.graph->ops;
 	const lk_block *block = &edit.graph->blocks.at[0];
 	uint32_t last = 0, gemm = 0, wanted[64], found = 0;
 	for (uint32_t i = block->begin; i < block->end; i++)
-		if (o->kind[i] == LK_OP_GEMM && o->phase[i] == LK_PHASE_BACKWARD) wanted[gemm++] = i;
+		if (ops->kind[i] == LK_OP_GEMM && ops->phase[i] == LK_PHASE_BACKWARD) wanted[gemm++] = i;
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		if (o->kind[i] == LK_OP_ALLREDUCE) {
+		if (ops->kind[i] == LK_OP_ALLREDUCE) {
 			/* Equal layers, equal buckets: the k-th starts behind the k-th layer. */
-			assert_int_equal(o->dep_begin[i + 1] - o->dep_begin[i], 1);
-			assert_int_equal(o->deps[o->dep_begin[i]], wanted[found++] - block->begin);
-			assert_int_equal(o->stream[i], FREE);
+			assert_int_equal(ops->dep_begin[i + 1] - ops->dep_begin[i], 1);
+			assert_int_equal(ops->deps[ops->dep_begin[i]], wanted[found++] - block->begin);
+			assert_int_equal(ops->stream[i], FREE);
 			last = i;
 		}
-		if (o->kind[i] == LK_OP_OPTIMIZER) assert_true(o->join[i] >> FREE & 1);
+		if (ops->kind[i] == LK_OP_OPTIMIZER) assert_true(ops->join[i] >> FREE & 1);
 	}
 	assert_int_equal(found, 8);
 	assert_true(last > wanted[7]);
@@ -308,9 +308,9 @@ static void nothing_in_backward_waits_for_overlapped_reductions(void **state) {
 	lk_edit edit = edited(&(struct shape){.layers = 8, .bytes = 1e7, .waited = true}, 1);
 	lk_error err = {0};
 	ok(lk_edit_overlap(&edit, true, all_teams, &err), &err);
-	const lk_ops *o = &edit.graph->ops;
-	for (uint32_t i = 0; i < o->count; i++)
-		if (lk_edit_waits(edit.graph, i)) assert_int_equal(o->dep_begin[i + 1], o->dep_begin[i]);
+	const lk_ops *ops = &edit.graph->ops;
+	for (uint32_t i = 0; i < ops->count; i++)
+		if (lk_edit_waits(edit.graph, i)) assert_int_equal(ops->dep_begin[i + 1], ops->dep_begin[i]);
 	sound(&edit);
 	lk_edit_free(&edit);
 }
@@ -320,11 +320,11 @@ static void without_overlap_all_wait(void **state) {
 	lk_edit edit = edited(&(struct shape){.layers = 3, .bytes = 1e7}, 1);
 	lk_error err = {0};
 	ok(lk_edit_overlap(&edit, false, all_teams, &err), &err);
-	const lk_ops *o = &edit.graph->ops;
-	for (uint32_t i = 0; i < o->count; i++) {
-		if (o->kind[i] == LK_OP_ALLREDUCE) assert_true(o->join[i] >> GPU & 1);
-		if (o->kind[i] == LK_OP_GEMM) assert_true(o->join[i] >> NET & 1);
-		if (o->kind[i] == LK_OP_HOST) assert_int_equal(o->join[i], 0);
+	const lk_ops *ops = &edit.graph->ops;
+	for (uint32_t i = 0; i < ops->count; i++) {
+		if (ops->kind[i] == LK_OP_ALLREDUCE) assert_true(ops->join[i] >> GPU & 1);
+		if (ops->kind[i] == LK_OP_GEMM) assert_true(ops->join[i] >> NET & 1);
+		if (ops->kind[i] == LK_OP_HOST) assert_int_equal(ops->join[i], 0);
 	}
 	sound(&edit);
 	lk_edit_free(&edit);

@@ -29,22 +29,22 @@ static lk_gemm_shape random_shape(uint64_t seed, lk_dtype dtype) {
 /* ---- the formula ---- */
 
 /* Every tile and split, without short cuts. */
-static double counted(const lk_gemm_numbers *x, const lk_device *d, const lk_gemm_shape *s) {
+static double counted(const lk_gemm_numbers *numbers, const lk_device *device, const lk_gemm_shape *shape) {
 	static const double tiles[][3] = {{256, 128, 1},   {128, 256, 1},   {128, 128, .95}, {64, 256, .9}, {256, 64, .9},
 	                                  {64, 128, .82}, {128, 64, .82}, {64, 64, .62},   {32, 64, .4},  {16, 64, .25}};
-	double best = INFINITY, rate = lk_peak_flops(d, s->dtype) * x->efficiency;
+	double best = INFINITY, rate = lk_peak_flops(device, shape->dtype) * numbers->efficiency;
 	for (size_t t = 0; t < sizeof tiles / sizeof *tiles; t++) {
-		double grid = ceil(s->m / tiles[t][0]) * ceil(s->n / tiles[t][1]) * s->batch;
+		double grid = ceil(shape->m / tiles[t][0]) * ceil(shape->n / tiles[t][1]) * shape->batch;
 		for (int splits = 1; splits <= 4; splits *= 2) {
-			double waves = grid * splits / d->sms;
-			if (splits > 1 && (s->k / splits < 512 || grid * (splits / 2) / d->sms >= 1)) break;
-			double one = 2 * tiles[t][0] * tiles[t][1] * s->k / splits / (rate / d->sms * tiles[t][2]) + x->fill_s;
+			double waves = grid * splits / device->sms;
+			if (splits > 1 && (shape->k / splits < 512 || grid * (splits / 2) / device->sms >= 1)) break;
+			double one = 2 * tiles[t][0] * tiles[t][1] * shape->k / splits / (rate / device->sms * tiles[t][2]) + numbers->fill_s;
 			double whole = waves <= 1 ? 1 : waves < 8 ? ceil(waves) : waves + 0.5;
 			best = fmin(best, whole * one + (splits > 1 ? 0.05 * splits * one : 0));
 		}
 	}
-	double bytes = lk_dtype_bytes(s->dtype) * s->batch * (s->m * s->n + s->m * s->k + s->n * s->k);
-	return fmax(best, bytes / d->memory_rate / x->memory) + x->floor_s;
+	double bytes = lk_dtype_bytes(shape->dtype) * shape->batch * (shape->m * shape->n + shape->m * shape->k + shape->n * shape->k);
+	return fmax(best, bytes / device->memory_rate / numbers->memory) + numbers->floor_s;
 }
 
 static void test_formula(void **state) {
@@ -161,19 +161,19 @@ static void make_table(lk_op_samples *out) {
 	lk_gemm_numbers x = plain;
 	x.efficiency = 0.8, x.floor_s = 9e-6, x.blend = 4, x.k_step = 16, x.tiles = 0.3, x.memory = 0.7;
 	for (uint64_t i = 0; i < POINTS; i++) {
-		const lk_device *d = lk_device_find(i % 2 ? "a100" : "v100");
+		const lk_device *device = lk_device_find(i % 2 ? "a100" : "v100");
 		lk_gemm_shape s = random_shape(i, LK_FP32);
-		double seconds = lk_gemm_formula(&x, d, &s, NAN, NULL);
+		double seconds = lk_gemm_formula(&x, device, &s, NAN, NULL);
 		assert_true(lk_push(out));
-		*lk_last(out) = (lk_op_sample){.op = "bmm", .gpu = d->name, .where = "", .model = "", .device = d, .dtype = LK_FP32,
+		*lk_last(out) = (lk_op_sample){.op = "bmm", .gpu = device->name, .where = "", .model = "", .device = device, .dtype = LK_FP32,
 		                               .batch = s.batch, .m = s.m, .n = s.n, .k = s.k, .seconds = seconds, .points = 1};
 	}
 }
 
-static double off(const lk_gemm_table *t, const double *predicted) {
+static double off(const lk_gemm_table *table, const double *predicted) {
 	double sum = 0;
-	for (size_t i = 0; i < t->count; i++) sum += fabs(log(predicted[i] / t->points[i].sample->seconds));
-	return expm1(sum / (double)t->count);
+	for (size_t i = 0; i < table->count; i++) sum += fabs(log(predicted[i] / table->points[i].sample->seconds));
+	return expm1(sum / (double)table->count);
 }
 
 static void test_cross_validation(void **state) {

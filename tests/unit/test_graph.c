@@ -21,17 +21,17 @@ struct dice {
 	uint64_t seed, at;
 };
 
-static unsigned roll(struct dice *d, unsigned sides) {
-	return (unsigned)(lk_hash64(d->seed * 0x9e3779b97f4a7c15u + d->at++) % sides);
+static unsigned roll(struct dice *dice, unsigned sides) {
+	return (unsigned)(lk_hash64(dice->seed * 0x9e3779b97f4a7c15u + dice->at++) % sides);
 }
 
-static double real(struct dice *d) {
-	switch (roll(d, 5)) {
+static double real(struct dice *dice) {
+	switch (roll(dice, 5)) {
 	case 0: return 0;
-	case 1: return roll(d, 100000);
-	case 2: return lk_uniform(d->seed, d->at++) * 1e-7;
-	case 3: return lk_uniform(d->seed, d->at++) * 1e18;
-	default: return 1.0 / (1 + roll(d, 1000));
+	case 1: return roll(dice, 100000);
+	case 2: return lk_uniform(dice->seed, dice->at++) * 1e-7;
+	case 3: return lk_uniform(dice->seed, dice->at++) * 1e18;
+	default: return 1.0 / (1 + roll(dice, 1000));
 	}
 }
 
@@ -41,43 +41,43 @@ static const char *const op_names[] = {"qkv_proj",         "norm",  "", "a \"quo
 									   "stra\xc3\x9f\x65", "x\x01y"};
 enum { NAMES = 7, EVENTS = 5, PORTS = 3, IN_STAGE = LK_GROUP_PP, TEAMS = 3 };
 
-static lk_op random_op(struct dice *d, uint32_t place, uint32_t *deps) {
+static lk_op random_op(struct dice *dice, uint32_t place, uint32_t *deps) {
 	lk_op op = {
-		.phase = (uint8_t)roll(d, LK_PHASES),
-		.dtype = (uint8_t)roll(d, LK_DTYPES),
-		.flags = (uint8_t)(roll(d, 16) & ~(unsigned)LK_OP_TRANSIENT),
-		.join = roll(d, 3) ? 0 : (roll(d, 65536) << 16 | roll(d, 65536)) & ((1u << LK_STREAMS) - 1),
-		.name = op_names[roll(d, NAMES)],
-		.m = real(d),
-		.n = real(d),
-		.k = real(d),
-		.batch = real(d),
-		.flops = real(d),
-		.bytes = real(d),
-		.window = real(d),
+		.phase = (uint8_t)roll(dice, LK_PHASES),
+		.dtype = (uint8_t)roll(dice, LK_DTYPES),
+		.flags = (uint8_t)(roll(dice, 16) & ~(unsigned)LK_OP_TRANSIENT),
+		.join = roll(dice, 3) ? 0 : (roll(dice, 65536) << 16 | roll(dice, 65536)) & ((1u << LK_STREAMS) - 1),
+		.name = op_names[roll(dice, NAMES)],
+		.m = real(dice),
+		.n = real(dice),
+		.k = real(dice),
+		.batch = real(dice),
+		.flops = real(dice),
+		.bytes = real(dice),
+		.window = real(dice),
 		.deps = deps,
-		.measured_ps = roll(d, 3) ? 0 : (int64_t)(lk_hash64(d->at++) >> 2),
-		.channel = (int32_t)roll(d, 3),
-		.alloc_owner = (uint8_t)roll(d, LK_OWNERS),
-		.release_owner = (uint8_t)roll(d, LK_OWNERS),
+		.measured_ps = roll(dice, 3) ? 0 : (int64_t)(lk_hash64(dice->at++) >> 2),
+		.channel = (int32_t)roll(dice, 3),
+		.alloc_owner = (uint8_t)roll(dice, LK_OWNERS),
+		.release_owner = (uint8_t)roll(dice, LK_OWNERS),
 	};
-	do op.kind = (uint8_t)roll(d, LK_OP_COUNT);
+	do op.kind = (uint8_t)roll(dice, LK_OP_COUNT);
 	while (op.kind == LK_OP_SEND || op.kind == LK_OP_RECV);
-	op.stream = (uint8_t)(lk_op_is_comm(op.kind) ? 1 + roll(d, LK_STREAMS - 1) : roll(d, LK_STREAMS));
-	op.group = (uint8_t)roll(d, IN_STAGE);
-	for (; op.dep_count < 3 && place && roll(d, 2); op.dep_count++) deps[op.dep_count] = roll(d, place);
+	op.stream = (uint8_t)(lk_op_is_comm(op.kind) ? 1 + roll(dice, LK_STREAMS - 1) : roll(dice, LK_STREAMS));
+	op.group = (uint8_t)roll(dice, IN_STAGE);
+	for (; op.dep_count < 3 && place && roll(dice, 2); op.dep_count++) deps[op.dep_count] = roll(dice, place);
 	return op;
 }
 
 /* Takes memory with one operation and gives it back with the next; some operations do both. */
-static uint32_t work_block(lk_graph *graph, struct dice *d) {
-	uint32_t id, deps[3], count = roll(d, 12);
-	lk_graph_begin_block(graph, roll(d, 2) ? "layer forward" : "other");
+static uint32_t work_block(lk_graph *graph, struct dice *dice) {
+	uint32_t id, deps[3], count = roll(dice, 12);
+	lk_graph_begin_block(graph, roll(dice, 2) ? "layer forward" : "other");
 	for (uint32_t i = 0; i < count; i++) {
-		lk_op op = random_op(d, i, deps);
-		double size = real(d);
-		if (roll(d, 4) == 0) op.alloc = size, op.flags |= LK_OP_TRANSIENT;
-		else if (roll(d, 4) == 0) op.alloc = op.release = size, op.release_owner = op.alloc_owner;
+		lk_op op = random_op(dice, i, deps);
+		double size = real(dice);
+		if (roll(dice, 4) == 0) op.alloc = size, op.flags |= LK_OP_TRANSIENT;
+		else if (roll(dice, 4) == 0) op.alloc = op.release = size, op.release_owner = op.alloc_owner;
 		lk_graph_add(graph, &op);
 	}
 	assert_int_equal(lk_graph_end_block(graph, &id, NULL), LK_OK);
@@ -93,13 +93,13 @@ static uint32_t single(lk_graph *graph, const char *block, lk_op op) {
 }
 
 /* Every call is `what`, repeated at random; owners' bytes are taken and given back by a pair of blocks. */
-static void put(lk_graph *graph, struct dice *d, uint32_t stage, uint32_t block, uint32_t repeat, unsigned a, unsigned b) {
+static void put(lk_graph *graph, struct dice *dice, uint32_t stage, uint32_t block, uint32_t repeat, unsigned a, unsigned b) {
 	lk_call call = {.block = block,
 					.repeat = repeat,
-					.microbatch = (int32_t)roll(d, 5) - 1,
-					.layer = (int32_t)roll(d, 5) - 1,
-					.chunk = (uint8_t)roll(d, 4),
-					.pass = (uint8_t)roll(d, LK_PHASES),
+					.microbatch = (int32_t)roll(dice, 5) - 1,
+					.layer = (int32_t)roll(dice, 5) - 1,
+					.chunk = (uint8_t)roll(dice, 4),
+					.pass = (uint8_t)roll(dice, LK_PHASES),
 					.arg = {(uint16_t)a, (uint16_t)b}};
 	assert_int_equal(lk_graph_call(graph, stage, &call, NULL), LK_OK);
 }
@@ -108,10 +108,10 @@ struct parts {
 	uint32_t work[4], take, give, signal, wait, cross, send[PORTS], receive[PORTS];
 };
 
-static struct parts make_blocks(lk_graph *graph, struct dice *d) {
+static struct parts make_blocks(lk_graph *graph, struct dice *dice) {
 	struct parts p;
-	double size = 1 + real(d);
-	for (int i = 0; i < 4; i++) p.work[i] = work_block(graph, d);
+	double size = 1 + real(dice);
+	for (int i = 0; i < 4; i++) p.work[i] = work_block(graph, dice);
 	p.take = single(
 		graph, "take",
 		(lk_op){.kind = LK_OP_NORM, .stream = 1, .alloc = size, .alloc_owner = LK_OWN_ACTIVATIONS, .name = "take"});
@@ -135,37 +135,37 @@ static struct parts make_blocks(lk_graph *graph, struct dice *d) {
 }
 
 /* Some stages, all chains of the first one, and a pair of which one is missing; the members issue `team` in turn. */
-static void put_teams(lk_graph *graph, struct dice *d, uint32_t stages) {
+static void put_teams(lk_graph *graph, struct dice *dice, uint32_t stages) {
 	uint32_t members[TEAMS][4] = {{0}}, count[TEAMS] = {0, 1, 1}, block[TEAMS];
 	for (uint32_t s = 0; s < stages; s++)
-		if (s + 1 == stages || roll(d, 2)) members[0][count[0]++] = s;
-	members[2][0] = roll(d, stages);
+		if (s + 1 == stages || roll(dice, 2)) members[0][count[0]++] = s;
+	members[2][0] = roll(dice, stages);
 	static const uint8_t kinds[TEAMS] = {LK_OP_ALLGATHER, LK_OP_ALLREDUCE, LK_OP_RECV};
 	for (uint32_t t = 0; t < TEAMS; t++) {
-		uint32_t ranks = t == 0 ? count[0] + roll(d, 3) : t == 1 ? 8 : 2;
-		uint32_t team = lk_graph_add_team(graph, op_names[roll(d, NAMES)], members[t], count[t], ranks, t == 1);
+		uint32_t ranks = t == 0 ? count[0] + roll(dice, 3) : t == 1 ? 8 : 2;
+		uint32_t team = lk_graph_add_team(graph, op_names[roll(dice, NAMES)], members[t], count[t], ranks, t == 1);
 		assert_int_equal(team, t);
-		block[t] = single(graph, "team", (lk_op){.kind = kinds[t], .stream = (uint8_t)(1 + roll(d, LK_STREAMS - 1)),
+		block[t] = single(graph, "team", (lk_op){.kind = kinds[t], .stream = (uint8_t)(1 + roll(dice, LK_STREAMS - 1)),
 		                                         .group = LK_GROUP_TEAM, .channel = (int32_t)t, .name = "team", .bytes = 8});
-		for (uint32_t i = 0; i < count[t]; i++) put(graph, d, members[t][i], block[t], 2, 0, 0);
+		for (uint32_t i = 0; i < count[t]; i++) put(graph, dice, members[t][i], block[t], 2, 0, 0);
 	}
 	for (uint32_t s = 0; s < stages; s++)
 		for (unsigned i = 0; i < LK_STREAMS; i++)
-			if (roll(d, 4) == 0)
-				assert_int_equal(lk_graph_name_stream(graph, s, i, op_names[roll(d, NAMES)], roll(d, 2), NULL), LK_OK);
+			if (roll(dice, 4) == 0)
+				assert_int_equal(lk_graph_name_stream(graph, s, i, op_names[roll(dice, NAMES)], roll(dice, 2), NULL), LK_OK);
 }
 
-static void fill_program(lk_graph *graph, struct dice *d, const struct parts *p, uint32_t stage, uint32_t stages) {
-	unsigned event = roll(d, EVENTS), times = 1 + roll(d, 3);
-	put(graph, d, stage, p->signal, 1, roll(d, 9), event);
-	for (unsigned i = roll(d, 6); i > 0; i--)
-		put(graph, d, stage, p->work[roll(d, 4)], 1 + roll(d, 4), roll(d, 9), roll(d, 9));
-	put(graph, d, stage, p->take, times, 0, 0);
-	put(graph, d, stage, p->wait, 1 + roll(d, 2), event, 0);
-	if (stage > 0) put(graph, d, stage, p->receive[1], 3, 0, 0);
-	if (stage + 1 < stages) put(graph, d, stage, p->send[2], 2, 0, 0), put(graph, d, stage, p->send[2], 1, 0, 0);
-	put(graph, d, stage, p->give, times, 0, 0);
-	put(graph, d, stage, p->cross, 2, 0, 0);
+static void fill_program(lk_graph *graph, struct dice *dice, const struct parts *p, uint32_t stage, uint32_t stages) {
+	unsigned event = roll(dice, EVENTS), times = 1 + roll(dice, 3);
+	put(graph, dice, stage, p->signal, 1, roll(dice, 9), event);
+	for (unsigned i = roll(dice, 6); i > 0; i--)
+		put(graph, dice, stage, p->work[roll(dice, 4)], 1 + roll(dice, 4), roll(dice, 9), roll(dice, 9));
+	put(graph, dice, stage, p->take, times, 0, 0);
+	put(graph, dice, stage, p->wait, 1 + roll(dice, 2), event, 0);
+	if (stage > 0) put(graph, dice, stage, p->receive[1], 3, 0, 0);
+	if (stage + 1 < stages) put(graph, dice, stage, p->send[2], 2, 0, 0), put(graph, dice, stage, p->send[2], 1, 0, 0);
+	put(graph, dice, stage, p->give, times, 0, 0);
+	put(graph, dice, stage, p->cross, 2, 0, 0);
 }
 
 static lk_graph *random_graph(uint64_t seed) {

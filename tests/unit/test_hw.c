@@ -144,44 +144,44 @@ static void test_dtypes(void **state) {
 }
 
 /* Matrix units are never slower at lower precision, and not more than the doublings between the formats allow. */
-static void check_peaks(const lk_device *d) {
+static void check_peaks(const lk_device *device) {
 	static const lk_dtype order[] = {LK_FP32, LK_TF32, LK_BF16, LK_FP16, LK_FP8, LK_MXFP8, LK_NVFP4};
 	double last = 0;
 	for (size_t i = 0; i < COUNT(order); i++) {
-		double peak = d->peak_flops[order[i]];
+		double peak = device->peak_flops[order[i]];
 		if (peak == 0) continue;
-		if (!(peak >= last && peak > 1e12 && peak < 1e17)) fail_msg("%s: %s", d->name, lk_dtype_name(order[i]));
+		if (!(peak >= last && peak > 1e12 && peak < 1e17)) fail_msg("%s: %s", device->name, lk_dtype_name(order[i]));
 		last = peak;
 	}
-	double fp16 = d->peak_flops[LK_FP16], fp8 = d->peak_flops[LK_FP8], fp4 = d->peak_flops[LK_NVFP4];
-	if (fp8 > 0 && fabs(fp8 / fp16 - 2) > 0.03) fail_msg("%s: fp8 is not twice fp16", d->name);
-	if (d->peak_flops[LK_MXFP8] > 0) assert_true(d->peak_flops[LK_MXFP8] == fp8);
+	double fp16 = device->peak_flops[LK_FP16], fp8 = device->peak_flops[LK_FP8], fp4 = device->peak_flops[LK_NVFP4];
+	if (fp8 > 0 && fabs(fp8 / fp16 - 2) > 0.03) fail_msg("%s: fp8 is not twice fp16", device->name);
+	if (device->peak_flops[LK_MXFP8] > 0) assert_true(device->peak_flops[LK_MXFP8] == fp8);
 	/* 2 as a rule, 3 on B300, 4 where fp32 accumulation halves fp8 but not fp4 (GeForce) */
 	if (fp4 > 0) assert_true(fp4 >= 1.99 * fp8 && fp4 <= 4.01 * fp8);
 	/* 13.4: 68 SMs of 64 lanes at 1.545 GHz; dual issue makes 256 of 128 */
-	double lanes = d->vector_flops / (2 * d->sms * d->clock_hz);
-	if (d->arch != LK_ARCH_CPU && !(lanes > 55 && lanes < 290)) fail_msg("%s: %g lanes a SM", d->name, lanes);
+	double lanes = device->vector_flops / (2 * device->sms * device->clock_hz);
+	if (device->arch != LK_ARCH_CPU && !(lanes > 55 && lanes < 290)) fail_msg("%s: %g lanes a SM", device->name, lanes);
 }
 
-static void check_memory(const lk_device *d) {
-	if (!(d->memory_bytes > 4 * LK_GIB && d->memory_bytes < 400 * LK_GIB)) fail_msg("%s: memory", d->name);
-	if (!(d->memory_rate > 1e11 && d->memory_rate < 1e13)) fail_msg("%s: memory rate", d->name);
-	if (!(d->l2_bytes >= LK_MIB && d->l2_bytes < 256 * LK_MIB)) fail_msg("%s: L2", d->name);
-	if (!(d->shared_kib >= 48 && d->shared_kib <= 228)) fail_msg("%s: shared memory", d->name);
-	if (!(d->power_w >= 70 && d->power_w <= 1400)) fail_msg("%s: power", d->name);
+static void check_memory(const lk_device *device) {
+	if (!(device->memory_bytes > 4 * LK_GIB && device->memory_bytes < 400 * LK_GIB)) fail_msg("%s: memory", device->name);
+	if (!(device->memory_rate > 1e11 && device->memory_rate < 1e13)) fail_msg("%s: memory rate", device->name);
+	if (!(device->l2_bytes >= LK_MIB && device->l2_bytes < 256 * LK_MIB)) fail_msg("%s: L2", device->name);
+	if (!(device->shared_kib >= 48 && device->shared_kib <= 228)) fail_msg("%s: shared memory", device->name);
+	if (!(device->power_w >= 70 && device->power_w <= 1400)) fail_msg("%s: power", device->name);
 }
 
-static void check_links(const lk_device *d) {
+static void check_links(const lk_device *device) {
 	static const double per_link[] = {12, 18, 20, 20.6, 24, 36, 40.1, 48}; /* NCCL and RCCL, graph/topo.h */
-	bool known = d->links == 0;
+	bool known = device->links == 0;
 	for (size_t i = 0; i < COUNT(per_link) && !known; i++)
-		known = fabs(d->link_rate - d->links * per_link[i] * 1e9) < 1e6;
-	if (!known) fail_msg("%s: %g bytes/s over %d links", d->name, d->link_rate, d->links);
-	if (d->link_switch) assert_true(d->links > 0 && d->node_gpus >= 8);
-	if (d->arch == LK_ARCH_HOPPER || d->arch == LK_ARCH_BLACKWELL) assert_true(d->pcie_rate >= 48e9);
-	assert_true(d->pcie_rate == 12e9 || d->pcie_rate == 24e9 || d->pcie_rate == 48e9 || d->pcie_rate == 96e9);
-	assert_true(d->nic_rate >= 1.25e9 && d->nic_rate <= 100e9);
-	assert_true(d->node_gpus >= 1 && d->node_gpus <= 72);
+		known = fabs(device->link_rate - device->links * per_link[i] * 1e9) < 1e6;
+	if (!known) fail_msg("%s: %g bytes/s over %d links", device->name, device->link_rate, device->links);
+	if (device->link_switch) assert_true(device->links > 0 && device->node_gpus >= 8);
+	if (device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL) assert_true(device->pcie_rate >= 48e9);
+	assert_true(device->pcie_rate == 12e9 || device->pcie_rate == 24e9 || device->pcie_rate == 48e9 || device->pcie_rate == 96e9);
+	assert_true(device->nic_rate >= 1.25e9 && device->nic_rate <= 100e9);
+	assert_true(device->node_gpus >= 1 && device->node_gpus <= 72);
 }
 
 static void test_every_row_is_sane(void **state) {
@@ -190,13 +190,13 @@ static void test_every_row_is_sane(void **state) {
 	assert_null(lk_device_at(-1));
 	assert_null(lk_device_at(lk_device_count()));
 	for (int i = 0; i < lk_device_count(); i++) {
-		const lk_device *d = lk_device_at(i);
-		assert_ptr_equal(lk_device_find(d->name), d);
-		assert_ptr_equal(lk_device_find(d->label), d);
-		assert_true(strlen(d->source) > 10 && strlen(d->label) > 4);
-		check_peaks(d);
-		check_memory(d);
-		check_links(d);
+		const lk_device *device = lk_device_at(i);
+		assert_ptr_equal(lk_device_find(device->name), device);
+		assert_ptr_equal(lk_device_find(device->label), device);
+		assert_true(strlen(device->source) > 10 && strlen(device->label) > 4);
+		check_peaks(device);
+		check_memory(device);
+		check_links(device);
 	}
 }
 
@@ -216,10 +216,10 @@ static void test_known_peaks(void **state) {
 		{"h100-sxm-96", LK_BF16, 989.4e12, 2.4e12}, {"k80", LK_FP32, 4.37e12, 0.24e12},
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		const lk_device *d = lk_device_find(cases[i].name);
-		assert_non_null(d);
-		assert_true(fabs(d->peak_flops[cases[i].dtype] / cases[i].peak - 1) < 1e-9);
-		assert_true(fabs(d->memory_rate / cases[i].memory_rate - 1) < 1e-9);
+		const lk_device *device = lk_device_find(cases[i].name);
+		assert_non_null(device);
+		assert_true(fabs(device->peak_flops[cases[i].dtype] / cases[i].peak - 1) < 1e-9);
+		assert_true(fabs(device->memory_rate / cases[i].memory_rate - 1) < 1e-9);
 	}
 	assert_true(lk_device_find("v100")->peak_flops[LK_BF16] == 0);
 	assert_true(lk_device_find("a100")->peak_flops[LK_FP8] == 0);
@@ -242,8 +242,8 @@ static void test_spellings(void **state) {
 		{"NVIDIA B300 SXM6 AC", "b300"},
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		const lk_device *d = lk_device_find(cases[i][0]);
-		if (!d || strcmp(d->name, cases[i][1]) != 0) fail_msg("'%s' is %s", cases[i][0], d ? d->name : "not found");
+		const lk_device *device = lk_device_find(cases[i][0]);
+		if (!device || strcmp(device->name, cases[i][1]) != 0) fail_msg("'%s' is %s", cases[i][0], device ? device->name : "not found");
 	}
 }
 
@@ -282,8 +282,8 @@ static void test_unknown_devices(void **state) {
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		lk_error err = {0};
 		char text[1024];
-		const lk_device *d = NULL;
-		assert_int_equal(lk_device_lookup(cases[i][0], &d, &err), LK_ERR_INPUT);
+		const lk_device *device = NULL;
+		assert_int_equal(lk_device_lookup(cases[i][0], &device, &err), LK_ERR_INPUT);
 		assert_null(lk_device_find(cases[i][0]));
 		lk_error_text(&err, text, sizeof text);
 		if (!strstr(text, cases[i][1])) fail_msg("'%s': %s", cases[i][0], text);
@@ -292,9 +292,9 @@ static void test_unknown_devices(void **state) {
 	memset(big, 'x', sizeof big - 1);
 	big[sizeof big - 1] = '\0';
 	lk_error err = {0};
-	const lk_device *d;
-	assert_int_equal(lk_device_lookup(big, &d, &err), LK_ERR_INPUT);
-	assert_int_equal(lk_device_lookup(NULL, &d, NULL), LK_ERR_INPUT);
+	const lk_device *device;
+	assert_int_equal(lk_device_lookup(big, &device, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_device_lookup(NULL, &device, NULL), LK_ERR_INPUT);
 	assert_null(lk_device_find(NULL));
 }
 
@@ -332,8 +332,8 @@ static int check_table(const char *path) {
 			assert_true(strlen(seen) + strlen(one) < sizeof seen);
 			strcat(seen, one + 1);
 			different++;
-			const lk_device *d = NULL;
-			if (lk_device_lookup(lk_csv_field(csv, column), &d, &err) == LK_OK) continue;
+			const lk_device *device = NULL;
+			if (lk_device_lookup(lk_csv_field(csv, column), &device, &err) == LK_OK) continue;
 			if (!strstr(err.what, "is not modelled: ")) fail_msg("%s: %s", lk_csv_where(csv), err.what);
 		}
 		break;
@@ -362,19 +362,19 @@ static void test_spellings_of_measurements(void **state) {
 /* ---- clusters ---- */
 
 /* Places against counting: ranks fill slots, slots nodes, nodes runs. */
-static void check_places(const lk_cluster *c) {
+static void check_places(const lk_cluster *cluster) {
 	int rank = 0, node = 0;
-	for (int g = 0; g < c->groups; g++) {
-		for (int n = 0; n < c->nodes[g]; n++, node++) {
-			for (int s = 0; s < c->node[g].gpus; s++, rank++) {
-				lk_place place = lk_cluster_place(c, rank);
+	for (int g = 0; g < cluster->groups; g++) {
+		for (int n = 0; n < cluster->nodes[g]; n++, node++) {
+			for (int s = 0; s < cluster->node[g].gpus; s++, rank++) {
+				lk_place place = lk_cluster_place(cluster, rank);
 				assert_int_equal(place.group, g);
 				assert_int_equal(place.node, node);
 				assert_int_equal(place.slot, s);
 			}
 		}
 	}
-	assert_int_equal(rank, c->gpus);
+	assert_int_equal(rank, cluster->gpus);
 }
 
 static void assert_same_cluster(const lk_cluster *a, const lk_cluster *b) {
@@ -401,18 +401,18 @@ static void test_simple(void **state) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_cluster c, again;
 		lk_error err = {0};
-		const lk_device *d = lk_device_at(draw(&seed, 0, lk_device_count() - 1));
+		const lk_device *device = lk_device_at(draw(&seed, 0, lk_device_count() - 1));
 		int gpus = draw(&seed, 1, 200), domain = draw(&seed, 0, 3) ? 0 : draw(&seed, 1, 20);
 		double nic = draw(&seed, 0, 1) * 5e9;
-		assert_int_equal(lk_cluster_simple(&arena, d, gpus, domain, nic, &c, &err), LK_OK);
-		int per_node = domain ? domain : d->node_gpus;
+		assert_int_equal(lk_cluster_simple(&arena, device, gpus, domain, nic, &c, &err), LK_OK);
+		int per_node = domain ? domain : device->node_gpus;
 		assert_int_equal(c.gpus, gpus);
 		assert_int_equal(c.node[0].gpus, gpus < per_node ? gpus : per_node);
-		assert_true(c.node[0].nic_rate == (nic > 0 ? nic : d->nic_rate));
+		assert_true(c.node[0].nic_rate == (nic > 0 ? nic : device->nic_rate));
 		assert_int_equal(c.node[0].nics, c.node[0].gpus);
 		assert_true(c.node[0].intra_rate > 0 && c.rail_optimised && c.oversubscription == 1);
-		assert_int_equal(c.node[0].intra == LK_INTRA_SWITCH, d->link_switch);
-		assert_int_equal(c.node[0].intra == LK_INTRA_PCIE, !d->links || (d->link_bridge && domain != 2));
+		assert_int_equal(c.node[0].intra == LK_INTRA_SWITCH, device->link_switch);
+		assert_int_equal(c.node[0].intra == LK_INTRA_PCIE, !device->links || (device->link_bridge && domain != 2));
 		check_places(&c);
 		assert_int_equal(lk_cluster_parse(&arena, c.text, &again, &err), LK_OK);
 		assert_same_cluster(&c, &again);
@@ -425,15 +425,15 @@ static void test_simple_refuses(void **state) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster c;
 	lk_error err = {0};
-	const lk_device *d = lk_device_find("h100");
-	assert_int_equal(lk_cluster_simple(&arena, d, 0, 0, 0, &c, &err), LK_ERR_INPUT);
-	assert_int_equal(lk_cluster_simple(&arena, d, -5, 0, 0, &c, &err), LK_ERR_INPUT);
-	assert_int_equal(lk_cluster_simple(&arena, d, LK_CLUSTER_GPUS + 1, 0, 0, &c, &err), LK_ERR_INPUT);
-	assert_int_equal(lk_cluster_simple(&arena, d, 8, -1, 0, &c, &err), LK_ERR_INPUT);
-	assert_int_equal(lk_cluster_simple(&arena, d, 8, 0, -1, &c, &err), LK_ERR_INPUT);
-	assert_int_equal(lk_cluster_simple(&arena, d, 8, 0, NAN, &c, &err), LK_ERR_INPUT);
-	assert_int_equal(lk_cluster_simple(&arena, d, 8, 0, INFINITY, &c, &err), LK_ERR_INPUT);
-	assert_int_equal(lk_cluster_simple(&arena, d, LK_CLUSTER_GPUS, 0, 0, &c, &err), LK_OK);
+	const lk_device *device = lk_device_find("h100");
+	assert_int_equal(lk_cluster_simple(&arena, device, 0, 0, 0, &c, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_cluster_simple(&arena, device, -5, 0, 0, &c, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_cluster_simple(&arena, device, LK_CLUSTER_GPUS + 1, 0, 0, &c, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_cluster_simple(&arena, device, 8, -1, 0, &c, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_cluster_simple(&arena, device, 8, 0, -1, &c, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_cluster_simple(&arena, device, 8, 0, NAN, &c, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_cluster_simple(&arena, device, 8, 0, INFINITY, &c, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_cluster_simple(&arena, device, LK_CLUSTER_GPUS, 0, 0, &c, &err), LK_OK);
 	assert_int_equal(lk_cluster_place(&c, LK_CLUSTER_GPUS - 1).node, LK_CLUSTER_GPUS / 8 - 1);
 	lk_arena_free(&arena);
 }
@@ -539,10 +539,10 @@ static void test_random_round_trip(void **state) {
 		lk_cluster c, again;
 		lk_error err = {0};
 		for (int runs = draw(&seed, 1, 3); runs; runs--) {
-			const lk_device *d = lk_device_at(draw(&seed, 0, lk_device_count() - 1));
-			lk_node node = lk_node_usual(d, draw(&seed, 1, d->link_bridge ? 2 : 72));
-			if (d->links) node.intra = (lk_intra)draw(&seed, LK_INTRA_PCIE, LK_INTRA_SWITCH);
-			node.intra_rate = draw(&seed, 0, 1) ? lk_intra_rate(d, node.intra) : draw(&seed, 1, 900000) * 1e6;
+			const lk_device *device = lk_device_at(draw(&seed, 0, lk_device_count() - 1));
+			lk_node node = lk_node_usual(device, draw(&seed, 1, device->link_bridge ? 2 : 72));
+			if (device->links) node.intra = (lk_intra)draw(&seed, LK_INTRA_PCIE, LK_INTRA_SWITCH);
+			node.intra_rate = draw(&seed, 0, 1) ? lk_intra_rate(device, node.intra) : draw(&seed, 1, 900000) * 1e6;
 			node.nics = draw(&seed, 1, 16);
 			node.nic_rate = draw(&seed, 1, 8000) * 1.25e8;
 			node.nic_latency_s = draw(&seed, 0, 3) * 25e-6;
@@ -601,13 +601,13 @@ static void test_own_device(void **state) {
 	                   "\"memory_GBps\":2400,"
 	                   "\"fp8_tflops\":0,\"link_switch\":false,\"sms\":66,\"nic_gbps\":100}}]}";
 	assert_int_equal(lk_cluster_parse(&arena, text, &c, &err), LK_OK);
-	const lk_device *d = c.node[0].device;
-	assert_string_equal(d->name, "slow h100");
+	const lk_device *device = c.node[0].device;
+	assert_string_equal(device->name, "slow h100");
 	assert_string_equal(c.text, "1 node * 4 \"slow h100\" nvlink4, nic 4*100g");
-	assert_true(d->memory_rate == 2.4e12 && d->peak_flops[LK_FP8] == 0 && d->sms == 66 && d->nic_rate == 12.5e9);
-	assert_true(d->peak_flops[LK_BF16] == h100->peak_flops[LK_BF16] && d->memory_bytes == h100->memory_bytes);
+	assert_true(device->memory_rate == 2.4e12 && device->peak_flops[LK_FP8] == 0 && device->sms == 66 && device->nic_rate == 12.5e9);
+	assert_true(device->peak_flops[LK_BF16] == h100->peak_flops[LK_BF16] && device->memory_bytes == h100->memory_bytes);
 	assert_int_equal(c.node[0].intra, LK_INTRA_MESH);
-	assert_string_equal(lk_device_aliases(d), "");
+	assert_string_equal(lk_device_aliases(device), "");
 	assert_true(h100->memory_rate == 3.35e12);
 	lk_arena_free(&arena);
 }
@@ -625,10 +625,10 @@ static void test_defined_devices(void **state) {
 	                   "\"node_gpus\":1,\"pcie_GBps\":20,\"nic_gbps\":25,\"gemm_tflops\":1.5,\"stream_GBps\":90,"
 	                   "\"call_us\":4},{\"base\":\"host-cpu\",\"name\":\"half\",\"gemm_tflops\":0.75}]}";
 	if (lk_cluster_parse(&arena, text, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	const lk_device *d = c.node[0].device, *half = c.node[1].device;
+	const lk_device *device = c.node[0].device, *half = c.node[1].device;
 	assert_int_equal(c.gpus, 3);
-	assert_int_equal(d->arch, LK_ARCH_CPU);
-	assert_true(d->gemm_flops == 1.5e12 && d->stream_rate == 90e9 && fabs(d->call_s - 4e-6) < 1e-18);
+	assert_int_equal(device->arch, LK_ARCH_CPU);
+	assert_true(device->gemm_flops == 1.5e12 && device->stream_rate == 90e9 && fabs(device->call_s - 4e-6) < 1e-18);
 	assert_true(half->gemm_flops == 0.75e12 && half->memory_rate == 100e9);
 	assert_string_equal(c.text, "1 node * 1 host-cpu pcie, nic 1*25g + 2 node * 1 half pcie, nic 1*25g");
 	assert_true(lk_device_find("h100")->gemm_flops == 0);

@@ -43,15 +43,15 @@ struct machine {
 	lk_cluster cluster;
 };
 
-static const lk_cluster *cluster_of(struct machine *m, int gpus, bool bf16, bool fp8) {
-	*m = (struct machine){.device = {.name = "test-gpu"}, .nodes = (gpus + 7) / 8};
-	m->device.peak_flops[LK_FP32] = 1e13;
-	m->device.peak_flops[LK_FP16] = 1e14;
-	m->device.peak_flops[LK_BF16] = bf16 ? 1e14 : 0;
-	m->device.peak_flops[LK_FP8] = fp8 ? 2e14 : 0;
-	m->node = (lk_node){.device = &m->device, .gpus = 8};
-	m->cluster = (lk_cluster){.groups = 1, .node = &m->node, .nodes = &m->nodes, .gpus = gpus};
-	return &m->cluster;
+static const lk_cluster *cluster_of(struct machine *machine, int gpus, bool bf16, bool fp8) {
+	*machine = (struct machine){.device = {.name = "test-gpu"}, .nodes = (gpus + 7) / 8};
+	machine->device.peak_flops[LK_FP32] = 1e13;
+	machine->device.peak_flops[LK_FP16] = 1e14;
+	machine->device.peak_flops[LK_BF16] = bf16 ? 1e14 : 0;
+	machine->device.peak_flops[LK_FP8] = fp8 ? 2e14 : 0;
+	machine->node = (lk_node){.device = &machine->device, .gpus = 8};
+	machine->cluster = (lk_cluster){.groups = 1, .node = &machine->node, .nodes = &machine->nodes, .gpus = gpus};
+	return &machine->cluster;
 }
 
 static void assert_refused(lk_job job, const lk_cluster *cluster, const char *where, const char *part) {

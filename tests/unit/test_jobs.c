@@ -71,41 +71,41 @@ struct small {
 };
 
 /* Jobs that all arrive at once, each scaling with losses of its own. */
-static void draw_small(struct small *s, uint64_t seed) {
-	*s = (struct small){.gpus = 3 + (int)(lk_uniform(seed, 0) * 4)};
+static void draw_small(struct small *small, uint64_t seed) {
+	*small = (struct small){.gpus = 3 + (int)(lk_uniform(seed, 0) * 4)};
 	for (int j = 0; j < SMALL_JOBS; j++) {
 		double loss = 0.15 * lk_uniform(seed, 10 + (uint64_t)j);
-		s->work[j] = exp(1.2 * lk_normal(seed, 20 + (uint64_t)j));
-		for (int k = 1; k <= s->gpus; k++) s->rates[j][k - 1] = (lk_jobs_rate){k, 1, k / (1 + loss * (k - 1))};
-		s->jobs[j] = (lk_listed_job){
-			.job = {.name = "j", .gpus = 1, .batch = 1, .samples = s->work[j], .asked_per_s = s->rates[j][0].per_s,
-		            .rates = s->rates[j], .rate_count = s->gpus},
-			.where = "here", .fixed = s->rates[j], .fixed_count = s->gpus};
+		small->work[j] = exp(1.2 * lk_normal(seed, 20 + (uint64_t)j));
+		for (int k = 1; k <= small->gpus; k++) small->rates[j][k - 1] = (lk_jobs_rate){k, 1, k / (1 + loss * (k - 1))};
+		small->jobs[j] = (lk_listed_job){
+			.job = {.name = "j", .gpus = 1, .batch = 1, .samples = small->work[j], .asked_per_s = small->rates[j][0].per_s,
+		            .rates = small->rates[j], .rate_count = small->gpus},
+			.where = "here", .fixed = small->rates[j], .fixed_count = small->gpus};
 	}
-	s->list.at = s->jobs, s->list.count = SMALL_JOBS;
+	small->list.at = small->jobs, small->list.count = SMALL_JOBS;
 }
 
 /* The least sum of completion times over all ways to divide the GPUs at every end. */
-static double best_sum(const struct small *s, const double *left) {
+static double best_sum(const struct small *small, const double *left) {
 	int active = 0, give[SMALL_JOBS];
 	double best = INFINITY;
 	for (int j = 0; j < SMALL_JOBS; j++) active += left[j] > 0;
 	if (!active) return 0;
-	for (give[0] = 0; give[0] <= s->gpus; give[0]++) {
-		for (give[1] = 0; give[0] + give[1] <= s->gpus; give[1]++) {
-			give[2] = s->gpus - give[0] - give[1];
+	for (give[0] = 0; give[0] <= small->gpus; give[0]++) {
+		for (give[1] = 0; give[0] + give[1] <= small->gpus; give[1]++) {
+			give[2] = small->gpus - give[0] - give[1];
 			double next = INFINITY, after[SMALL_JOBS];
 			bool wasted = false;
 			for (int j = 0; j < SMALL_JOBS; j++) {
 				if (give[j] && !(left[j] > 0)) wasted = true;
-				else if (give[j]) next = fmin(next, left[j] / s->rates[j][give[j] - 1].per_s);
+				else if (give[j]) next = fmin(next, left[j] / small->rates[j][give[j] - 1].per_s);
 			}
 			if (wasted) continue;
 			for (int j = 0; j < SMALL_JOBS; j++) {
-				after[j] = give[j] ? left[j] - next * s->rates[j][give[j] - 1].per_s : left[j];
-				if (after[j] < 1e-9 * s->work[j]) after[j] = 0;
+				after[j] = give[j] ? left[j] - next * small->rates[j][give[j] - 1].per_s : left[j];
+				if (after[j] < 1e-9 * small->work[j]) after[j] = 0;
 			}
-			best = fmin(best, active * next + best_sum(s, after));
+			best = fmin(best, active * next + best_sum(small, after));
 		}
 	}
 	return best;
@@ -117,14 +117,14 @@ static const lk_policy *policy(const char *name) {
 	return NULL;
 }
 
-static double sum_under(const struct small *s, const char *name, int objective) {
+static double sum_under(const struct small *small, const char *name, int objective) {
 	lk_jobs_request request;
 	lk_jobs_course courses[SMALL_JOBS];
 	lk_error err;
 	double sum = 0;
 	lk_jobs_defaults(&request);
-	request.gpus = s->gpus, request.objective = objective, request.restart_s = 0;
-	assert_int_equal(lk_jobs_simulate(&request, &s->list, policy(name), courses, &err), LK_OK);
+	request.gpus = small->gpus, request.objective = objective, request.restart_s = 0;
+	assert_int_equal(lk_jobs_simulate(&request, &small->list, policy(name), courses, &err), LK_OK);
 	for (int j = 0; j < SMALL_JOBS; j++) sum += courses[j].end_s;
 	return sum;
 }

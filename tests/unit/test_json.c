@@ -20,15 +20,15 @@ struct bytes {
 	size_t count, capacity;
 };
 
-static void add(struct bytes *b, const char *text, size_t length) {
-	assert_true(lk_reserve(b, length + 1));
-	memcpy(b->at + b->count, text, length);
-	b->count += length;
-	b->at[b->count] = '\0';
+static void add(struct bytes *bytes, const char *text, size_t length) {
+	assert_true(lk_reserve(bytes, length + 1));
+	memcpy(bytes->at + bytes->count, text, length);
+	bytes->count += length;
+	bytes->at[bytes->count] = '\0';
 }
 
-static void add_text(struct bytes *b, const char *text) {
-	add(b, text, strlen(text));
+static void add_text(struct bytes *bytes, const char *text) {
+	add(bytes, text, strlen(text));
 }
 
 static uint64_t draw(uint64_t *seed, uint64_t below) {
@@ -77,12 +77,12 @@ static void describe(const char *text, size_t size, struct bytes *out) {
 
 /* ---- random documents ---- */
 
-static void space(struct bytes *b, uint64_t *seed) {
+static void space(struct bytes *bytes, uint64_t *seed) {
 	static const char *const spaces[] = {"", "", "", " ", "\n", "\t", "\r\n", "   "};
-	add_text(b, spaces[draw(seed, 8)]);
+	add_text(bytes, spaces[draw(seed, 8)]);
 }
 
-static void random_text(struct bytes *b, uint64_t *seed) {
+static void random_text(struct bytes *bytes, uint64_t *seed) {
 	static const char *const parts[] = {
 		"a", "step", " ", "\\n", "\\\"", "\\\\", "\\/", "\\u0041", "\\u00e9", "\\u20ac", "\\ud83d\\ude00", "\\ud800",
 		"\\udc00x",
@@ -90,71 +90,71 @@ static void random_text(struct bytes *b, uint64_t *seed) {
 		"0123456789abcdef0123456789",
 		"\\uD83D\\uDE00", "\\ud83d\\u0041", "\\ud83d\\n", "{", "]", ",",
 	};
-	add_text(b, "\"");
-	for (uint64_t n = draw(seed, 6); n > 0; n--) add_text(b, parts[draw(seed, sizeof parts / sizeof *parts)]);
-	add_text(b, "\"");
+	add_text(bytes, "\"");
+	for (uint64_t n = draw(seed, 6); n > 0; n--) add_text(bytes, parts[draw(seed, sizeof parts / sizeof *parts)]);
+	add_text(bytes, "\"");
 }
 
-static void random_number(struct bytes *b, uint64_t *seed) {
+static void random_number(struct bytes *bytes, uint64_t *seed) {
 	static const char *const some[] = {"0", "-0", "1e3", "1E+3", "1.5e-7", "NaN", "Infinity", "-Infinity", "1e400",
 		"-1e-400",
 	                                   "12345678901234567890", "0.1", "1695835653234567.123", "4.9e-324", "0.0",
 		"-1.25"};
 	char text[64];
 	if (draw(seed, 2)) {
-		add_text(b, some[draw(seed, sizeof some / sizeof *some)]);
+		add_text(bytes, some[draw(seed, sizeof some / sizeof *some)]);
 		return;
 	}
 	snprintf(text, sizeof text, "%lld.%llu", (long long)draw(seed, 100000) - 50000, (unsigned long long)draw(seed,
 		1000000000));
-	add_text(b, text);
+	add_text(bytes, text);
 }
 
-static void random_value(struct bytes *b, uint64_t *seed, int depth) {
+static void random_value(struct bytes *bytes, uint64_t *seed, int depth) {
 	static const char *const words[] = {"true", "false", "null"};
 	uint64_t kind = draw(seed, depth > 0 ? 7 : 4);
-	space(b, seed);
-	if (kind == 0) add_text(b, words[draw(seed, 3)]);
-	else if (kind <= 2) random_number(b, seed);
-	else if (kind == 3) random_text(b, seed);
+	space(bytes, seed);
+	if (kind == 0) add_text(bytes, words[draw(seed, 3)]);
+	else if (kind <= 2) random_number(bytes, seed);
+	else if (kind == 3) random_text(bytes, seed);
 	if (kind > 3) {
 		bool object = kind > 4;
-		add_text(b, object ? "{" : "[");
+		add_text(bytes, object ? "{" : "[");
 		uint64_t n = draw(seed, 5);
 		for (uint64_t i = 0; i < n; i++) {
-			if (i) add_text(b, ",");
-			space(b, seed);
+			if (i) add_text(bytes, ",");
+			space(bytes, seed);
 			if (object) {
-				random_text(b, seed);
-				space(b, seed);
-				add_text(b, ":");
+				random_text(bytes, seed);
+				space(bytes, seed);
+				add_text(bytes, ":");
 			}
-			random_value(b, seed, depth - 1);
+			random_value(bytes, seed, depth - 1);
 		}
-		space(b, seed);
-		add_text(b, object ? "}" : "]");
+		space(bytes, seed);
+		add_text(bytes, object ? "}" : "]");
 	}
-	space(b, seed);
+	space(bytes, seed);
 }
 
 /* Changes, drops or inserts a few bytes; mostly those that mean something in JSON. */
-static void damage(struct bytes *b, uint64_t *seed) {
+static void damage(struct bytes *bytes, uint64_t *seed) {
 	static const char useful[] = "{}[],:\"\\0123456789.eE+-truefalsn \n\t\x01\x80\xc3\xff\xed\xa0u";
-	for (uint64_t n = 1 + draw(seed, 3); n > 0 && b->count > 0; n--) {
-		size_t at = (size_t)draw(seed, b->count);
+	for (uint64_t n = 1 + draw(seed, 3); n > 0 && bytes->count > 0; n--) {
+		size_t at = (size_t)draw(seed, bytes->count);
 		char c = useful[draw(seed, sizeof useful)];
 		switch (draw(seed, 4)) {
-		case 0: b->at[at] = c; break;
+		case 0: bytes->at[at] = c; break;
 		case 1:
-			memmove(b->at + at, b->at + at + 1, b->count - at);
-			b->count--;
+			memmove(bytes->at + at, bytes->at + at + 1, bytes->count - at);
+			bytes->count--;
 			break;
 		case 2:
-			add(b, "", 1);
-			memmove(b->at + at + 1, b->at + at, b->count - at - 1);
-			b->at[at] = c;
+			add(bytes, "", 1);
+			memmove(bytes->at + at + 1, bytes->at + at, bytes->count - at - 1);
+			bytes->at[at] = c;
 			break;
-		default: b->count = at; break;
+		default: bytes->count = at; break;
 		}
 	}
 }
@@ -204,11 +204,11 @@ static const char *const special[] = {
 	"1.5.5", "\"\x7f\"", "\"\xc2\x80\"",
 };
 
-static void add_hex_line(struct bytes *out, const struct bytes *b) {
+static void add_hex_line(struct bytes *out, const struct bytes *bytes) {
 	static const char hex[] = "0123456789abcdef";
-	for (size_t i = 0; i < b->count; i++) {
-		add(out, &hex[(unsigned char)b->at[i] >> 4], 1);
-		add(out, &hex[(unsigned char)b->at[i] & 15], 1);
+	for (size_t i = 0; i < bytes->count; i++) {
+		add(out, &hex[(unsigned char)bytes->at[i] >> 4], 1);
+		add(out, &hex[(unsigned char)bytes->at[i] & 15], 1);
 	}
 	add_text(out, "\n");
 }
@@ -453,33 +453,33 @@ static void tree_of_a_document(void **state) {
 
 /* ---- the writer ---- */
 
-static void rewrite(lk_json_writer *w, const char *key, const lk_value *v) {
-	switch (v->kind) {
+static void rewrite(lk_json_writer *writer, const char *key, const lk_value *value) {
+	switch (value->kind) {
 	case LK_JSON_OBJECT:
-		lk_json_object(w, key);
-		for (size_t i = 0; i < v->count; i++) rewrite(w, v->keys[i], &v->items[i]);
-		lk_json_object_end(w);
+		lk_json_object(writer, key);
+		for (size_t i = 0; i < value->count; i++) rewrite(writer, value->keys[i], &value->items[i]);
+		lk_json_object_end(writer);
 		break;
 	case LK_JSON_ARRAY:
-		lk_json_array(w, key);
-		for (size_t i = 0; i < v->count; i++) rewrite(w, NULL, &v->items[i]);
-		lk_json_array_end(w);
+		lk_json_array(writer, key);
+		for (size_t i = 0; i < value->count; i++) rewrite(writer, NULL, &value->items[i]);
+		lk_json_array_end(writer);
 		break;
-	case LK_JSON_STRING: lk_json_put_text(w, key, v->text); break;
-	case LK_JSON_NUMBER: lk_json_put_number(w, key, v->number); break;
-	case LK_JSON_NULL: lk_json_put_null(w, key); break;
-	default: lk_json_put_bool(w, key, v->kind == LK_JSON_TRUE); break;
+	case LK_JSON_STRING: lk_json_put_text(writer, key, value->text); break;
+	case LK_JSON_NUMBER: lk_json_put_number(writer, key, value->number); break;
+	case LK_JSON_NULL: lk_json_put_null(writer, key); break;
+	default: lk_json_put_bool(writer, key, value->kind == LK_JSON_TRUE); break;
 	}
 }
 
-static char *written(const lk_value *v, bool compact) {
+static char *written(const lk_value *value, bool compact) {
 	char *text;
 	size_t size;
 	lk_error err;
 	FILE *file = open_memstream(&text, &size);
 	lk_json_writer w;
 	lk_json_begin(&w, file, compact);
-	rewrite(&w, NULL, v);
+	rewrite(&w, NULL, value);
 	assert_int_equal(lk_json_finish(&w, &err), LK_OK);
 	fclose(file);
 	return text;

@@ -56,12 +56,12 @@ static void test_examples(void **state) {
 	DIR *folder = opendir("examples/lang");
 	int count = 0;
 	assert_non_null(folder);
-	for (struct dirent *e; (e = readdir(folder));) {
+	for (struct dirent *dirent; (dirent = readdir(folder));) {
 		char path[512], *text;
 		size_t size;
 		lk_error err;
-		if (!strstr(e->d_name, ".lk")) continue;
-		snprintf(path, sizeof path, "examples/lang/%s", e->d_name);
+		if (!strstr(dirent->d_name, ".lk")) continue;
+		snprintf(path, sizeof path, "examples/lang/%s", dirent->d_name);
 		assert_int_equal(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, &err), LK_OK);
 		check_round_trip(path, text);
 		free(text);

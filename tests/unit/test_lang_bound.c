@@ -25,51 +25,51 @@ struct sums {
 	lc_dtype format;
 };
 
-static void sums_open(struct sums *t, const char *format, int64_t ranks, uint64_t seed) {
+static void sums_open(struct sums *sums, const char *format, int64_t ranks, uint64_t seed) {
 	lk_error err = {0};
 	lc_run_options o = {.seed = seed};
 	int count;
-	t->ranks = ranks;
-	snprintf(t->text, sizeof t->text, "program p(mesh a) { dim N in x : %s[N] @ P(sum,a) out allreduce(x, sum, a) }",
+	sums->ranks = ranks;
+	snprintf(sums->text, sizeof sums->text, "program p(mesh a) { dim N in x : %s[N] @ P(sum,a) out allreduce(x, sum, a) }",
 			 format);
-	snprintf(t->sizes, sizeof t->sizes, "a=%d,N=40", (int)ranks);
-	assert_int_equal(lc_parse("bound", t->text, strlen(t->text), &t->file, &err), LK_OK);
-	const lc_program *p = t->file->programs.at[0];
-	assert_int_equal(lc_sizes_read(p, t->sizes, 4, &t->s, &err), LK_OK);
-	assert_int_equal(lc_run_program(p, &t->s, &o, &t->run, &err), LK_OK);
-	assert_int_equal(lc_run_bounds(t->run, &t->bounds, &err), LK_OK);
-	assert_int_equal(lc_results(p, &t->y, 1, &count, &err), LK_OK);
-	t->x = lc_value_find(p, "x");
-	t->format = (lc_dtype)p->nodes.at[t->x].dtype;
+	snprintf(sums->sizes, sizeof sums->sizes, "a=%d,N=40", (int)ranks);
+	assert_int_equal(lc_parse("bound", sums->text, strlen(sums->text), &sums->file, &err), LK_OK);
+	const lc_program *program = sums->file->programs.at[0];
+	assert_int_equal(lc_sizes_read(program, sums->sizes, 4, &sums->s, &err), LK_OK);
+	assert_int_equal(lc_run_program(program, &sums->s, &o, &sums->run, &err), LK_OK);
+	assert_int_equal(lc_run_bounds(sums->run, &sums->bounds, &err), LK_OK);
+	assert_int_equal(lc_results(program, &sums->y, 1, &count, &err), LK_OK);
+	sums->x = lc_value_find(program, "x");
+	sums->format = (lc_dtype)program->nodes.at[sums->x].dtype;
 }
 
-static void sums_close(struct sums *t) {
-	lc_run_free(t->run);
-	lc_run_free(t->bounds);
-	lc_sizes_free(&t->s);
-	lc_file_free(t->file);
+static void sums_close(struct sums *sums) {
+	lc_run_free(sums->run);
+	lc_run_free(sums->bounds);
+	lc_sizes_free(&sums->s);
+	lc_file_free(sums->file);
 }
 
-static double part(const struct sums *t, int64_t rank, int64_t i) { return lc_run_local(t->run, t->x, 0, rank)->number[i]; }
+static double part(const struct sums *sums, int64_t rank, int64_t i) { return lc_run_local(sums->run, sums->x, 0, rank)->number[i]; }
 
 /* The sum by a tree of additions that `draw` chooses, rounded after each. */
-static double sum_by_tree(const struct sums *t, int64_t i, uint64_t draw) {
+static double sum_by_tree(const struct sums *sums, int64_t i, uint64_t draw) {
 	double left[RANKS_MAX];
-	for (int64_t r = 0; r < t->ranks; r++) left[r] = part(t, r, i);
-	for (int64_t count = t->ranks; count > 1; count--) {
+	for (int64_t r = 0; r < sums->ranks; r++) left[r] = part(sums, r, i);
+	for (int64_t count = sums->ranks; count > 1; count--) {
 		uint32_t bits = lc_philox(draw, (uint32_t)count, (uint32_t)i, 0);
 		int64_t a = bits % count, b = (a + 1 + (bits >> 16) % (count - 1)) % count;
-		left[a] = lc_round(t->format, left[a] + left[b]);
+		left[a] = lc_round(sums->format, left[a] + left[b]);
 		left[b] = left[count - 1];
 	}
 	return left[0];
 }
 
 /* What two orders of P - 1 additions may be apart: each is within ((1 + u)^(P-1) - 1) sum of |x| of the exact sum. */
-static double apart_at_most(const struct sums *t, int64_t i) {
+static double apart_at_most(const struct sums *sums, int64_t i) {
 	double sizes = 0;
-	for (int64_t r = 0; r < t->ranks; r++) sizes += fabs(part(t, r, i));
-	return 2 * (pow(1 + lc_roundoff(t->format), (double)(t->ranks - 1)) - 1) * sizes;
+	for (int64_t r = 0; r < sums->ranks; r++) sizes += fabs(part(sums, r, i));
+	return 2 * (pow(1 + lc_roundoff(sums->format), (double)(sums->ranks - 1)) - 1) * sizes;
 }
 
 static void test_orders(void **state) {
@@ -80,11 +80,11 @@ static void test_orders(void **state) {
 		for (int64_t ranks = 1; ranks <= RANKS_MAX; ranks++) {
 			struct sums t;
 			sums_open(&t, formats[f], ranks, (uint64_t)ranks);
-			const lc_cells *y = lc_run_local(t.run, t.y, 0, 0), *bound = lc_run_local(t.bounds, t.y, 0, ranks - 1);
-			for (int64_t i = 0; i < y->count; i++) {
+			const lc_cells *cells = lc_run_local(t.run, t.y, 0, 0), *bound = lc_run_local(t.bounds, t.y, 0, ranks - 1);
+			for (int64_t i = 0; i < cells->count; i++) {
 				assert_true(fabs(bound->number[i] - apart_at_most(&t, i)) <= 1e-6 * bound->number[i]);
 				for (uint64_t draw = 0; draw < 200; draw++) {
-					double apart = fabs(sum_by_tree(&t, i, draw) - y->number[i]);
+					double apart = fabs(sum_by_tree(&t, i, draw) - cells->number[i]);
 					assert_true(apart <= bound->number[i]);
 					if (apart > 0) worst = fmax(worst, apart / bound->number[i]);
 				}
@@ -117,9 +117,9 @@ static void test_overflow(void **state) {
 	}
 	assert_true(infinite > 0 && infinite < sum->count);
 	for (int k = 1; k < 3; k++) {
-		const lc_cells *y = lc_run_local(run, ids[k], 0, 0), *e = lc_run_local(bounds, ids[k], 0, 0);
-		for (int64_t i = 0; i < y->count; i++)
-			if (fabs(y->number[i]) < 30000) assert_true(e->number[i] <= 60); /* 4 roundings of 2^-11 */
+		const lc_cells *cells = lc_run_local(run, ids[k], 0, 0), *e = lc_run_local(bounds, ids[k], 0, 0);
+		for (int64_t i = 0; i < cells->count; i++)
+			if (fabs(cells->number[i]) < 30000) assert_true(e->number[i] <= 60); /* 4 roundings of 2^-11 */
 	}
 	lc_run_free(run);
 	lc_run_free(bounds);
@@ -129,26 +129,26 @@ static void test_overflow(void **state) {
 
 /* ---- faults in dumps ---- */
 
-static void write_dump(const struct sums *t, int64_t rank, int64_t faulty, double by) {
+static void write_dump(const struct sums *sums, int64_t rank, int64_t faulty, double by) {
 	char path[128];
-	const lc_cells *y = lc_run_local(t->run, t->y, 0, rank);
+	const lc_cells *cells = lc_run_local(sums->run, sums->y, 0, rank);
 	snprintf(path, sizeof path, "%s/plain.%d", scratch, (int)rank);
 	FILE *file = fopen(path, "wb");
 	assert_non_null(file);
-	fwrite(&y->count, 8, 1, file);
-	for (int64_t i = 0; i < y->count; i++) {
-		double number = y->number[i] + (i == faulty ? by : 0);
+	fwrite(&cells->count, 8, 1, file);
+	for (int64_t i = 0; i < cells->count; i++) {
+		double number = cells->number[i] + (i == faulty ? by : 0);
 		fwrite(&number, 8, 1, file);
 	}
 	fclose(file);
 }
 
-static bool found(const struct sums *t) {
+static bool found(const struct sums *sums) {
 	lk_compile *answer;
 	lk_error err = {0};
 	FILE *nothing = fopen("/dev/null", "w");
-	const lk_compile_request request = {.action = LK_COMPILE_RUN, .sizes = t->sizes, .compare = scratch, .seed = 7};
-	assert_int_equal(lk_compile_text("text", t->text, strlen(t->text), &answer, &err), LK_OK);
+	const lk_compile_request request = {.action = LK_COMPILE_RUN, .sizes = sums->sizes, .compare = scratch, .seed = 7};
+	assert_int_equal(lk_compile_text("text", sums->text, strlen(sums->text), &answer, &err), LK_OK);
 	assert_int_equal(lk_compile_act(answer, &request, nothing, &err), LK_OK);
 	bool no = lk_compile_no(answer);
 	lk_compile_free(answer);

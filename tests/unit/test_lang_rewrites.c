@@ -24,57 +24,57 @@ static int long_count(int usual) {
 	return trials(usual);
 }
 
-static void show(const lc_program *p, const char *title) {
+static void show(const lc_program *program, const char *title) {
 	fprintf(stderr, "---- %s\n", title);
-	lc_print_listing(p, stderr);
+	lc_print_listing(program, stderr);
 }
 
-static void fail_on(uint64_t seed, const lc_program *before, const lc_directive *d, const lc_program *after,
+static void fail_on(uint64_t seed, const lc_program *before, const lc_directive *directive, const lc_program *after,
 					const char *why) {
 	show(before, "before");
 	if (after) show(after, "after");
 	fprintf(stderr, "---- ");
-	lc_print_directive(d, stderr);
+	lc_print_directive(directive, stderr);
 	fprintf(stderr, "\n");
 	fail_msg("seed %llu: %s", (unsigned long long)seed, why);
 }
 
 /* Whether a program can be run at all: sizes that fit, results that can be put together. */
-static bool runs(const lc_program *p, uint64_t seed) {
+static bool runs(const lc_program *program, uint64_t seed) {
 	lc_verdict v;
 	lk_error err = {0};
 	lc_verify_options o = {.seed = seed, .draws = 1, .exact_only = true};
-	lk_status status = lc_verify(p, p, &o, &v, &err);
+	lk_status status = lc_verify(program, program, &o, &v, &err);
 	if (status == LK_ERR_INTERNAL || (status == LK_OK && !v.equal)) {
-		show(p, "itself");
+		show(program, "itself");
 		fail_msg("seed %llu: %s", (unsigned long long)seed, status ? err.what : v.where);
 	}
 	return status == LK_OK;
 }
 
-static void check_step(uint64_t seed, const lc_program *whole, const lc_program *before, const lc_directive *d,
+static void check_step(uint64_t seed, const lc_program *whole, const lc_program *before, const lc_directive *directive,
 					   const lc_program *after) {
 	lc_verdict v;
 	lk_error err = {0};
 	lc_verify_options o = {.seed = seed, .draws = 2};
 	lk_status status = lc_verify(whole, after, &o, &v, &err);
-	if (status == LK_OK && !v.equal) fail_on(seed, before, d, after, v.where);
+	if (status == LK_OK && !v.equal) fail_on(seed, before, directive, after, v.where);
 	if (status == LK_ERR_INPUT) return; /* a mesh, or sizes, that the rewrite cannot have */
-	if (status != LK_OK) fail_on(seed, before, d, after, err.what);
+	if (status != LK_OK) fail_on(seed, before, directive, after, err.what);
 }
 
-static lc_directive some_directive(const lc_program *p, uint64_t *s, int number, lc_moves *moves) {
+static lc_directive some_directive(const lc_program *program, uint64_t *s, int number, lc_moves *moves) {
 	lk_error err;
-	if (draw_chance(s, 50) && lc_rewrite_moves(p, 2, moves, &err) == LK_OK && moves->count)
+	if (draw_chance(s, 50) && lc_rewrite_moves(program, 2, moves, &err) == LK_OK && moves->count)
 		return moves->at[draw(s, moves->count)];
-	return random_directive(p, s, number);
+	return random_directive(program, s, number);
 }
 
-static void rewrite_some(uint64_t seed, const lc_program *p, struct tally *t) {
+static void rewrite_some(uint64_t seed, const lc_program *program, struct tally *tally) {
 	uint64_t s = lk_hash64(seed ^ 0x5eed) << 16;
 	lc_program *now = NULL, *next;
 	lk_error err = {0};
-	if (lc_rewrite_all(p, NULL, &now, &err) != LK_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, err.what);
+	if (lc_rewrite_all(program, NULL, &now, &err) != LK_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, err.what);
 	for (int step = 0; step < STEPS; step++) {
 		for (int tries = 0; tries < 12; tries++) {
 			lc_moves moves = {0};
@@ -84,12 +84,12 @@ static void rewrite_some(uint64_t seed, const lc_program *p, struct tally *t) {
 			lk_status status = lc_rewrite(now, &d, &next, &err);
 			if (status == LK_ERR_INPUT) {
 				if (!err.what[0]) fail_on(seed, now, &d, NULL, "refused without a reason");
-				t->refused++;
+				tally->refused++;
 				continue;
 			}
 			if (status != LK_OK) fail_on(seed, now, &d, NULL, err.what);
-			t->applied[d.kind]++;
-			check_step(seed, p, now, &d, next);
+			tally->applied[d.kind]++;
+			check_step(seed, program, now, &d, next);
 			lc_program_free(now);
 			now = next;
 			break;

@@ -47,38 +47,38 @@ struct grid {
 	int count;
 };
 
-static void make_grid(struct grid *g) {
-	int bias = (1 << (g->exponent_bits - 1)) - 1, top = (1 << g->exponent_bits) - 1;
-	g->count = 0;
-	for (int bits = 0; bits < 1 << (g->exponent_bits + g->mantissa_bits); bits++) {
-		int exponent = bits >> g->mantissa_bits, mantissa = bits & ((1 << g->mantissa_bits) - 1);
-		if (exponent == top && (!g->finite_top || mantissa == (1 << g->mantissa_bits) - 1)) continue;
-		double m = exponent ? 1 + ldexp(mantissa, -g->mantissa_bits) : ldexp(mantissa, -g->mantissa_bits);
-		g->number[g->count++] = ldexp(m, (exponent ? exponent : 1) - bias);
+static void make_grid(struct grid *grid) {
+	int bias = (1 << (grid->exponent_bits - 1)) - 1, top = (1 << grid->exponent_bits) - 1;
+	grid->count = 0;
+	for (int bits = 0; bits < 1 << (grid->exponent_bits + grid->mantissa_bits); bits++) {
+		int exponent = bits >> grid->mantissa_bits, mantissa = bits & ((1 << grid->mantissa_bits) - 1);
+		if (exponent == top && (!grid->finite_top || mantissa == (1 << grid->mantissa_bits) - 1)) continue;
+		double m = exponent ? 1 + ldexp(mantissa, -grid->mantissa_bits) : ldexp(mantissa, -grid->mantissa_bits);
+		grid->number[grid->count++] = ldexp(m, (exponent ? exponent : 1) - bias);
 	}
 }
 
 /* The nearest of all numbers; of two, the one whose last bit is 0: the one with the even place. */
-static double nearest(const struct grid *g, double x) {
+static double nearest(const struct grid *grid, double x) {
 	double size = fabs(x);
-	int low = 0, high = g->count - 1;
-	double past = 2 * g->number[high] - g->number[high - 1]; /* where the next number would be */
-	if (size >= g->number[high]) {
-		bool stays = size - g->number[high] < past - size || g->dtype == LC_F8;
-		return copysign(stays ? g->number[high] : INFINITY, x);
+	int low = 0, high = grid->count - 1;
+	double past = 2 * grid->number[high] - grid->number[high - 1]; /* where the next number would be */
+	if (size >= grid->number[high]) {
+		bool stays = size - grid->number[high] < past - size || grid->dtype == LC_F8;
+		return copysign(stays ? grid->number[high] : INFINITY, x);
 	}
 	while (high - low > 1) {
 		int middle = (low + high) / 2;
-		if (g->number[middle] <= size) low = middle;
+		if (grid->number[middle] <= size) low = middle;
 		else high = middle;
 	}
-	double below = size - g->number[low], above = g->number[high] - size;
+	double below = size - grid->number[low], above = grid->number[high] - size;
 	int at = below < above ? low : above < below ? high : low % 2 ? high : low;
-	return copysign(g->number[at], x);
+	return copysign(grid->number[at], x);
 }
 
-static double random_double(uint64_t *seed, const struct grid *g) {
-	double x = g->number[draw(seed, (uint64_t)g->count)], next = g->number[draw(seed, (uint64_t)g->count)];
+static double random_double(uint64_t *seed, const struct grid *grid) {
+	double x = grid->number[draw(seed, (uint64_t)grid->count)], next = grid->number[draw(seed, (uint64_t)grid->count)];
 	switch (draw(seed, 4)) {
 	case 0: break;
 	case 1: x = x + ldexp(x, -(int)draw(seed, 20)) * (draw(seed, 2) ? 0.5 : 0.4999999); break;
@@ -94,28 +94,28 @@ static void test_formats(void **state) {
 						   {.dtype = LC_BF16, .exponent_bits = 8, .mantissa_bits = 7},
 						   {.dtype = LC_F8, .exponent_bits = 4, .mantissa_bits = 3, .finite_top = true}};
 	for (size_t k = 0; k < 3; k++) {
-		struct grid *g = &grids[k];
+		struct grid *grid = &grids[k];
 		uint64_t seed = k << 40;
-		make_grid(g);
-		for (int i = 0; i < g->count; i++) {
-			assert_true(lc_round(g->dtype, g->number[i]) == g->number[i]);
+		make_grid(grid);
+		for (int i = 0; i < grid->count; i++) {
+			assert_true(lc_round(grid->dtype, grid->number[i]) == grid->number[i]);
 			if (i == 0) continue;
-			double middle = (g->number[i - 1] + g->number[i]) / 2;
-			assert_true(lc_round(g->dtype, middle) == nearest(g, middle));
-			assert_true(lc_round(g->dtype, nextafter(middle, 1e300)) == g->number[i]);
-			assert_true(lc_round(g->dtype, -nextafter(middle, 0)) == -g->number[i - 1]);
-			assert_true(lc_rounding(g->dtype, g->number[i]) * 1.0001 >= (g->number[i] - g->number[i - 1]) / 2);
+			double middle = (grid->number[i - 1] + grid->number[i]) / 2;
+			assert_true(lc_round(grid->dtype, middle) == nearest(grid, middle));
+			assert_true(lc_round(grid->dtype, nextafter(middle, 1e300)) == grid->number[i]);
+			assert_true(lc_round(grid->dtype, -nextafter(middle, 0)) == -grid->number[i - 1]);
+			assert_true(lc_rounding(grid->dtype, grid->number[i]) * 1.0001 >= (grid->number[i] - grid->number[i - 1]) / 2);
 		}
 		for (int i = rounds(300000, 3000000); i > 0; i--) {
-			double x = random_double(&seed, g), got = lc_round(g->dtype, x), want = nearest(g, x);
+			double x = random_double(&seed, grid), got = lc_round(grid->dtype, x), want = nearest(grid, x);
 			if (got != want || signbit(got) != signbit(want))
-				fail_msg("%s of %a: %a, not %a", lc_dtype_name(g->dtype), x, got, want);
+				fail_msg("%s of %a: %a, not %a", lc_dtype_name(grid->dtype), x, got, want);
 #ifdef __FLT16_MAX__
-			if (g->dtype == LC_F16) assert_true(got == (double)(_Float16)x);
+			if (grid->dtype == LC_F16) assert_true(got == (double)(_Float16)x);
 #endif
 		}
-		assert_true(isnan(lc_round(g->dtype, NAN)));
-		assert_true(lc_round(g->dtype, INFINITY) == (g->dtype == LC_F8 ? 448 : INFINITY));
+		assert_true(isnan(lc_round(grid->dtype, NAN)));
+		assert_true(lc_round(grid->dtype, INFINITY) == (grid->dtype == LC_F8 ? 448 : INFINITY));
 	}
 	assert_true(lc_round(LC_F32, 1 + 0x1p-24) == 1 && lc_round(LC_F32, 1 + 0x1.8p-23) == 1 + 0x1p-22 &&
 				lc_round(LC_F64, M_PI) == M_PI);
@@ -665,10 +665,10 @@ static lc_run *dump(const lc_program *p, lc_sizes *s, const char *sizes, const c
 		FILE *file = fopen(path, "wb");
 		for (int i = 0; i < count; i++)
 			for (int64_t item = 0; item < lc_items(p, s, &p->nodes.at[ids[i]]); item++) {
-				const lc_cells *c = lc_run_local(run, ids[i], item, rank);
-				int64_t n = c ? c->count : 0;
+				const lc_cells *cells = lc_run_local(run, ids[i], item, rank);
+				int64_t n = cells ? cells->count : 0;
 				fwrite(&n, 8, 1, file);
-				if (n) fwrite(c->number, 8, (size_t)n, file);
+				if (n) fwrite(cells->number, 8, (size_t)n, file);
 			}
 		fclose(file);
 	}

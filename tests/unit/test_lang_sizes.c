@@ -25,24 +25,24 @@ static const char mesh[] =
 	"in x : f32[N,M] @ S(1,tp), y : f32[K,L] of ps @ S(0,dp), z : f32[M/size(tp)]\n"
 	"a = copy(z) at pp=k-1 b = send(a, pp: k-1 -> k+2) out b at pp=k+2 out x, y }";
 
-static int64_t dim(const lc_program *p, const lc_sizes *s, const char *name) {
-	return s->symbol[LC_AXES + lc_dim_find(p, name)];
+static int64_t dim(const lc_program *program, const lc_sizes *sizes, const char *name) {
+	return sizes->symbol[LC_AXES + lc_dim_find(program, name)];
 }
 
 static void test_defaults(void **state) {
 	(void)state;
 	lc_file *file = read_ok(mesh);
-	const lc_program *p = file->programs.at[0];
+	const lc_program *program = file->programs.at[0];
 	for (int64_t ranks = 1; ranks <= 9; ranks++) {
 		lc_sizes s;
 		lk_error err = {0};
-		if (lc_sizes_read(p, NULL, ranks, &s, &err) != LK_OK) fail_msg("%s", err.what);
+		if (lc_sizes_read(program, NULL, ranks, &s, &err) != LK_OK) fail_msg("%s", err.what);
 		assert_int_equal(s.symbol[0], 1);
 		assert_int_equal(s.symbol[1], 4); /* k = 1 for k-1, so that k+2 is the fourth */
 		assert_int_equal(s.symbol[2], ranks);
-		assert_int_equal(dim(p, &s, "M") % ranks, 0);
-		assert_int_equal(lc_ranks(p, &s), 4 * ranks);
-		assert_int_equal(lc_sizes_check(p, &s, &err), LK_OK);
+		assert_int_equal(dim(program, &s, "M") % ranks, 0);
+		assert_int_equal(lc_ranks(program, &s), 4 * ranks);
+		assert_int_equal(lc_sizes_check(program, &s, &err), LK_OK);
 		lc_sizes_free(&s);
 	}
 	lc_file_free(file);
@@ -51,20 +51,20 @@ static void test_defaults(void **state) {
 static void test_read(void **state) {
 	(void)state;
 	lc_file *file = read_ok(mesh);
-	const lc_program *p = file->programs.at[0];
+	const lc_program *program = file->programs.at[0];
 	lc_sizes s;
 	lk_error err = {0};
 	char path[64], text[256];
 	write_text(new_file(path, ".txt"), "# rows\n 3\n\n5 # five\r\n7");
 	snprintf(text, sizeof text, "dp=2,k=2,ps.K=@%s,pp=6,tp=3,M=9,L=1:2:1099511627776,N=1", path);
-	if (lc_sizes_read(p, text, 4, &s, &err) != LK_OK) fail_msg("%s", err.what);
+	if (lc_sizes_read(program, text, 4, &s, &err) != LK_OK) fail_msg("%s", err.what);
 	assert_int_equal(s.items[0], 3);
-	assert_int_equal(s.each[lc_dim_find(p, "K")][1], 5);
-	assert_int_equal(s.each[lc_dim_find(p, "L")][2], (int64_t)1 << 40);
-	assert_int_equal(lc_coordinate(p, &s, 35, 0), 1);
-	assert_int_equal(lc_coordinate(p, &s, 35, 1), 5);
-	assert_int_equal(lc_coordinate(p, &s, 34, 2), 1);
-	assert_int_equal(lc_group_place(p, &s, &(lc_group){.axis = 1, .index = "k", .offset = 2}), 4);
+	assert_int_equal(s.each[lc_dim_find(program, "K")][1], 5);
+	assert_int_equal(s.each[lc_dim_find(program, "L")][2], (int64_t)1 << 40);
+	assert_int_equal(lc_coordinate(program, &s, 35, 0), 1);
+	assert_int_equal(lc_coordinate(program, &s, 35, 1), 5);
+	assert_int_equal(lc_coordinate(program, &s, 34, 2), 1);
+	assert_int_equal(lc_group_place(program, &s, &(lc_group){.axis = 1, .index = "k", .offset = 2}), 4);
 	lc_sizes_free(&s);
 	remove(path);
 	lc_file_free(file);
@@ -132,16 +132,16 @@ static void test_impossible(void **state) {
 }
 
 /* Each element of the whole is held by every rank of the axes that do not divide it, and by one of each that does. */
-static void check_cover(const lc_program *p, const lc_node *n, const lc_sizes *s) {
-	int64_t whole[LC_RANK] = {0}, begin[LC_RANK], extent[LC_RANK], cells = 1, copies = lc_ranks(p, s);
+static void check_cover(const lc_program *program, const lc_node *node, const lc_sizes *sizes) {
+	int64_t whole[LC_RANK] = {0}, begin[LC_RANK], extent[LC_RANK], cells = 1, copies = lc_ranks(program, sizes);
 	lk_error err;
-	assert_int_equal(lc_whole_shape(p, n, s, 0, whole, &err), LK_OK);
-	for (int d = 0; d < n->rank; d++) cells *= whole[d];
-	for (int a = 0; a < p->axis_count; a++)
-		if (n->layout[a].kind == LC_S || n->layout[a].kind == LC_ROOT || n->at.axis == a) copies /= s->symbol[a];
+	assert_int_equal(lc_whole_shape(program, node, sizes, 0, whole, &err), LK_OK);
+	for (int d = 0; d < node->rank; d++) cells *= whole[d];
+	for (int a = 0; a < program->axis_count; a++)
+		if (node->layout[a].kind == LC_S || node->layout[a].kind == LC_ROOT || node->at.axis == a) copies /= sizes->symbol[a];
 	int *seen = calloc((size_t)cells, sizeof *seen);
-	for (int64_t r = 0; r < lc_ranks(p, s); r++) {
-		if (!lc_local_part(p, n, s, whole, r, begin, extent)) continue;
+	for (int64_t r = 0; r < lc_ranks(program, sizes); r++) {
+		if (!lc_local_part(program, node, sizes, whole, r, begin, extent)) continue;
 		for (int64_t i = 0; i < extent[0]; i++)
 			for (int64_t j = 0; j < extent[1]; j++) seen[(begin[0] + i) * whole[1] + begin[1] + j]++;
 	}
@@ -155,14 +155,14 @@ static void test_parts(void **state) {
 		read_ok("program p(mesh a, b) { dim N, M in x : f32[N,M] @ S(1,b) S(0,a), y : f32[N,M] @ S(0,b) L(a)\n"
 				"z = permute(x, b, shift=1) w = permute(z, a, shift=-2) u = permute(w, a, shift=7)\n"
 				"in q : f32[N,M] @ ROOT(1,a) P(sum,b) out u, y, q }");
-	const lc_program *p = file->programs.at[0];
+	const lc_program *program = file->programs.at[0];
 	for (uint64_t seed = 1; seed < 200; seed++) {
 		lc_sizes s;
 		lk_error err = {0};
 		int64_t axes[LC_AXES] = {1 + (int64_t)seed % 5, 1 + (int64_t)seed % 7};
-		if (lc_sizes_draw(p, NULL, axes, seed, &s, &err) != LK_OK) fail_msg("%s", err.what);
-		for (size_t i = 0; i < p->nodes.count; i++)
-			if (p->nodes.at[i].rank == 2) check_cover(p, &p->nodes.at[i], &s);
+		if (lc_sizes_draw(program, NULL, axes, seed, &s, &err) != LK_OK) fail_msg("%s", err.what);
+		for (size_t i = 0; i < program->nodes.count; i++)
+			if (program->nodes.at[i].rank == 2) check_cover(program, &program->nodes.at[i], &s);
 		lc_sizes_free(&s);
 	}
 	lc_file_free(file);
@@ -176,21 +176,21 @@ static void test_refined(void **state) {
 		"program q(mesh a_o, a_i=2, b) { dim N list l dim K of l in x : f32[N] @ S(0,b), y : f32[K] of l out x, y }\n"
 		"program r(mesh a, b_o_o, b_o_i=3, b_i=2) { dim N list l dim K of l in x : f32[N] out x in y : f32[K] of l out "
 		"y }");
-	const lc_program *p = file->programs.at[0];
+	const lc_program *program = file->programs.at[0];
 	lc_sizes s, t;
 	lk_error err = {0};
-	assert_int_equal(lc_sizes_read(p, "a=6,b=12,K=3:1", 1, &s, &err), LK_OK);
-	assert_int_equal(lc_sizes_refine(p, &s, file->programs.at[1], &t, &err), LK_OK);
+	assert_int_equal(lc_sizes_read(program, "a=6,b=12,K=3:1", 1, &s, &err), LK_OK);
+	assert_int_equal(lc_sizes_refine(program, &s, file->programs.at[1], &t, &err), LK_OK);
 	assert_true(t.symbol[0] == 3 && t.symbol[1] == 2 && t.symbol[2] == 12 && t.items[0] == 2 && t.each[1][0] == 3);
-	assert_int_equal(dim(p, &s, "N"), dim(file->programs.at[1], &t, "N"));
+	assert_int_equal(dim(program, &s, "N"), dim(file->programs.at[1], &t, "N"));
 	lc_sizes_free(&t);
-	assert_int_equal(lc_sizes_refine(p, &s, file->programs.at[2], &t, &err), LK_OK);
+	assert_int_equal(lc_sizes_refine(program, &s, file->programs.at[2], &t, &err), LK_OK);
 	assert_true(t.symbol[0] == 6 && t.symbol[1] == 2 && t.symbol[2] == 3 && t.symbol[3] == 2);
-	assert_int_equal(lc_ranks(p, &s), lc_ranks(file->programs.at[2], &t));
+	assert_int_equal(lc_ranks(program, &s), lc_ranks(file->programs.at[2], &t));
 	lc_sizes_free(&t);
 	lc_sizes_free(&s);
-	assert_int_equal(lc_sizes_read(p, "a=5,b=1", 1, &s, &err), LK_OK);
-	assert_int_equal(lc_sizes_refine(p, &s, file->programs.at[1], &t, &err), LK_ERR_INPUT);
+	assert_int_equal(lc_sizes_read(program, "a=5,b=1", 1, &s, &err), LK_OK);
+	assert_int_equal(lc_sizes_refine(program, &s, file->programs.at[1], &t, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "groups of 2"));
 	lc_sizes_free(&t);
 	lc_sizes_free(&s);

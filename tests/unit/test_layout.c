@@ -23,31 +23,31 @@ struct dice {
 	uint64_t state;
 };
 
-static uint32_t roll(struct dice *d, uint32_t below) {
-	d->state = lk_hash64(d->state + 0x9e3779b97f4a7c15u);
-	return (uint32_t)(d->state >> 33) % below;
+static uint32_t roll(struct dice *dice, uint32_t below) {
+	dice->state = lk_hash64(dice->state + 0x9e3779b97f4a7c15u);
+	return (uint32_t)(dice->state >> 33) % below;
 }
 
-static int pick(struct dice *d, const int *of, int count) {
-	return of[roll(d, (uint32_t)count)];
+static int pick(struct dice *dice, const int *of, int count) {
+	return of[roll(dice, (uint32_t)count)];
 }
 
 #define PICK(d, ...) pick(d, (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
 
 /* A small network: dense, with experts, with windows, an encoder-decoder, tied or not. */
-static lk_model network(struct dice *d) {
-	int heads = PICK(d, 4, 8, 12), width = PICK(d, 32, 64, 128);
+static lk_model network(struct dice *dice) {
+	int heads = PICK(dice, 4, 8, 12), width = PICK(dice, 32, 64, 128);
 	lk_model m = {
-		.name = "random", .family = "llama", .layers = PICK(d, 2, 4, 6, 7, 8, 12), .hidden = heads * width, .heads = heads,
-		.kv_heads = roll(d, 2) ? heads : heads / 2, .head_dim = width, .ffn = heads * width * PICK(d, 2, 4),
-		.vocab = PICK(d, 1000, 32000, 128256), .context = 8192, .norms_per_layer = 2, .final_norm = true, .lm_head = true,
-		.gated = roll(d, 2), .tied = roll(d, 2), .moe_every = 1,
+		.name = "random", .family = "llama", .layers = PICK(dice, 2, 4, 6, 7, 8, 12), .hidden = heads * width, .heads = heads,
+		.kv_heads = roll(dice, 2) ? heads : heads / 2, .head_dim = width, .ffn = heads * width * PICK(dice, 2, 4),
+		.vocab = PICK(dice, 1000, 32000, 128256), .context = 8192, .norms_per_layer = 2, .final_norm = true, .lm_head = true,
+		.gated = roll(dice, 2), .tied = roll(dice, 2), .moe_every = 1,
 	};
-	if (roll(d, 4) == 0) m.experts = PICK(d, 4, 8), m.topk = 2, m.expert_ffn = heads * width;
-	if (m.experts && roll(d, 2)) m.dense_layers = 1;
-	if (roll(d, 6) == 0) m.window = 512, m.full_every = 2;
-	if (roll(d, 8) == 0) m.mtp_layers = 1;
-	if (!m.experts && !m.window && !m.mtp_layers && roll(d, 8) == 0) m.network = LK_NET_ENCDEC, m.decoder_layers = m.layers;
+	if (roll(dice, 4) == 0) m.experts = PICK(dice, 4, 8), m.topk = 2, m.expert_ffn = heads * width;
+	if (m.experts && roll(dice, 2)) m.dense_layers = 1;
+	if (roll(dice, 6) == 0) m.window = 512, m.full_every = 2;
+	if (roll(dice, 8) == 0) m.mtp_layers = 1;
+	if (!m.experts && !m.window && !m.mtp_layers && roll(dice, 8) == 0) m.network = LK_NET_ENCDEC, m.decoder_layers = m.layers;
 	return m;
 }
 
@@ -58,43 +58,43 @@ struct problem {
 	lk_space space;
 };
 
-static void make_cluster(struct dice *d, struct problem *p) {
+static void make_cluster(struct dice *dice, struct problem *problem) {
 	static const char *const devices[] = {"h100-sxm", "a100-sxm-40", "v100-sxm-16", "b200"};
-	const lk_device *device = lk_device_find(devices[roll(d, 4)]);
+	const lk_device *device = lk_device_find(devices[roll(dice, 4)]);
 	assert_non_null(device);
-	p->asked.job.gpus = PICK(d, 1, 2, 4, 6, 8, 12, 16, 24);
-	int domain = roll(d, 3) ? 0 : PICK(d, 2, 4);
-	assert_int_equal(lk_cluster_simple(&p->arena, device, p->asked.job.gpus, domain, 0, &p->asked.cluster, NULL), LK_OK);
-	if (roll(d, 3) == 0 && p->asked.cluster.groups == 1) { /* less memory, so that some layouts do not fit */
-		lk_device *small = LK_NEW(&p->arena, lk_device);
+	problem->asked.job.gpus = PICK(dice, 1, 2, 4, 6, 8, 12, 16, 24);
+	int domain = roll(dice, 3) ? 0 : PICK(dice, 2, 4);
+	assert_int_equal(lk_cluster_simple(&problem->arena, device, problem->asked.job.gpus, domain, 0, &problem->asked.cluster, NULL), LK_OK);
+	if (roll(dice, 3) == 0 && problem->asked.cluster.groups == 1) { /* less memory, so that some layouts do not fit */
+		lk_device *small = LK_NEW(&problem->arena, lk_device);
 		*small = *device;
-		small->memory_bytes = LK_GIB * (3 + roll(d, 8));
-		p->asked.cluster.node[0].device = small;
+		small->memory_bytes = LK_GIB * (3 + roll(dice, 8));
+		problem->asked.cluster.node[0].device = small;
 	}
 }
 
 /* `wide`: every kind of schedule and software, one or two values of the rest. */
-static bool make_problem(struct dice *d, bool wide, struct problem *p) {
+static bool make_problem(struct dice *dice, bool wide, struct problem *problem) {
 	static const char *const stacks[] = {"megatron", "fsdp", "megatron,fsdp", "deepspeed", "torchtitan"};
 	static const char *const schedules[] = {NULL, "1f1b,interleaved", "gpipe,zb-h1", "zb-v,dualpipe,interleaved"};
 	static const char *const recompute[] = {NULL, "none,full", "selective,full/1", "none,selective,full"};
-	memset(p, 0, sizeof *p);
-	p->asked.job.model = network(d);
-	make_cluster(d, p);
-	lk_job *job = &p->asked.job;
-	job->seq = PICK(d, 512, 2048, 8192), job->gbs = PICK(d, 8, 12, 16, 24, 32, 48);
-	job->dtype = roll(d, 5) ? LK_FP16 : LK_FP32, job->dtype_said = true;
-	if (roll(d, 6) == 0) job->overlap_p2p = roll(d, 2) ? LK_ON : LK_OFF;
-	if (roll(d, 6) == 0) job->max_connections = 1;
-	if (roll(d, 6) == 0) job->attn_kernel = LK_KERNEL_UNFUSED;
-	if (job->model.experts && roll(d, 2)) job->expert_overlap = LK_ON;
-	p->request.stack = stacks[roll(d, 5)], p->request.schedule = schedules[roll(d, 4)], p->request.recompute = recompute[roll(d, 4)];
-	p->request.mbs = roll(d, 2) ? "1,2" : "1";
-	if (!wide || roll(d, 2)) p->request.tp = roll(d, 2) ? "1,2" : "2,4";
-	p->request.fixed_switches = !wide || roll(d, 2);
-	p->request.offload = roll(d, 5) == 0;
-	p->request.no_exact = p->request.no_sensitivity = true;
-	return lk_space_read(&p->request, &p->asked, &p->space, NULL) == LK_OK;
+	memset(problem, 0, sizeof *problem);
+	problem->asked.job.model = network(dice);
+	make_cluster(dice, problem);
+	lk_job *job = &problem->asked.job;
+	job->seq = PICK(dice, 512, 2048, 8192), job->gbs = PICK(dice, 8, 12, 16, 24, 32, 48);
+	job->dtype = roll(dice, 5) ? LK_FP16 : LK_FP32, job->dtype_said = true;
+	if (roll(dice, 6) == 0) job->overlap_p2p = roll(dice, 2) ? LK_ON : LK_OFF;
+	if (roll(dice, 6) == 0) job->max_connections = 1;
+	if (roll(dice, 6) == 0) job->attn_kernel = LK_KERNEL_UNFUSED;
+	if (job->model.experts && roll(dice, 2)) job->expert_overlap = LK_ON;
+	problem->request.stack = stacks[roll(dice, 5)], problem->request.schedule = schedules[roll(dice, 4)], problem->request.recompute = recompute[roll(dice, 4)];
+	problem->request.mbs = roll(dice, 2) ? "1,2" : "1";
+	if (!wide || roll(dice, 2)) problem->request.tp = roll(dice, 2) ? "1,2" : "2,4";
+	problem->request.fixed_switches = !wide || roll(dice, 2);
+	problem->request.offload = roll(dice, 5) == 0;
+	problem->request.no_exact = problem->request.no_sensitivity = true;
+	return lk_space_read(&problem->request, &problem->asked, &problem->space, NULL) == LK_OK;
 }
 
 static void say(const lk_job *job, const char *what) {
@@ -109,14 +109,14 @@ static void say(const lk_job *job, const char *what) {
 /* ---- bounds ---- */
 
 /* A random layout of the space, completed; false if it is refused. */
-static bool random_job(struct dice *d, const struct problem *p, lk_core *core, lk_job *job) {
+static bool random_job(struct dice *dice, const struct problem *problem, lk_core *core, lk_job *job) {
 	lk_cores_list cores = {0};
 	lk_layouts layouts = {0};
-	bool ok = lk_space_cores(&p->space, &cores, NULL) == LK_OK && cores.count > 0;
-	if (ok) *core = cores.at[roll(d, (uint32_t)cores.count)];
-	ok = ok && lk_space_job(&p->space, core, job, NULL) == LK_OK;
-	ok = ok && lk_space_switches(&p->space, core, 0, job, &layouts, NULL) == LK_OK && layouts.count > 0;
-	ok = ok && lk_layout_job(&p->space, core, &layouts.at[roll(d, (uint32_t)layouts.count)], job, NULL) == LK_OK;
+	bool ok = lk_space_cores(&problem->space, &cores, NULL) == LK_OK && cores.count > 0;
+	if (ok) *core = cores.at[roll(dice, (uint32_t)cores.count)];
+	ok = ok && lk_space_job(&problem->space, core, job, NULL) == LK_OK;
+	ok = ok && lk_space_switches(&problem->space, core, 0, job, &layouts, NULL) == LK_OK && layouts.count > 0;
+	ok = ok && lk_layout_job(&problem->space, core, &layouts.at[roll(dice, (uint32_t)layouts.count)], job, NULL) == LK_OK;
 	lk_vec_free(&cores);
 	lk_vec_free(&layouts);
 	return ok;
@@ -138,12 +138,12 @@ static bool same_programs(const lk_graph *a, const lk_graph *b) {
 }
 
 /* One layout with both sizes of buckets; *listed: how many of them the search looks at. False: not legal. */
-static bool buckets_alike(struct problem *p, const lk_core *core, bool *alike, int *listed) {
+static bool buckets_alike(struct problem *problem, const lk_core *core, bool *alike, int *listed) {
 	lk_layouts layouts = {0};
 	lk_job job;
 	lk_graph *graph[2] = {NULL, NULL};
-	bool legal = lk_space_job(&p->space, core, &job, NULL) == LK_OK &&
-	             lk_space_switches(&p->space, core, 0, &job, &layouts, NULL) == LK_OK && layouts.count > 0 &&
+	bool legal = lk_space_job(&problem->space, core, &job, NULL) == LK_OK &&
+	             lk_space_switches(&problem->space, core, 0, &job, &layouts, NULL) == LK_OK && layouts.count > 0 &&
 	             layouts.at[0].grads && layouts.at[0].sharding < LK_SHARD_ZERO2 && job.dp > 1;
 	*listed = 1;
 	for (size_t i = 0; i < layouts.count; i++)
@@ -151,7 +151,7 @@ static bool buckets_alike(struct problem *p, const lk_core *core, bool *alike, i
 	for (uint8_t i = 0; i < 2 && legal; i++) {
 		layouts.at[0].bucket = i;
 		lk_error err;
-		legal = lk_layout_job(&p->space, core, &layouts.at[0], &job, NULL) == LK_OK && lk_build_graph(&job, &graph[i], &err) == LK_OK;
+		legal = lk_layout_job(&problem->space, core, &layouts.at[0], &job, NULL) == LK_OK && lk_build_graph(&job, &graph[i], &err) == LK_OK;
 	}
 	if (legal) *alike = same_programs(graph[0], graph[1]);
 	lk_graph_free(graph[0]);
@@ -192,7 +192,7 @@ struct tally {
 };
 
 /* A simulation that may be given up close to its end: only where the step takes longer, and with a bound that holds. */
-static void check_give_up(const lk_job *job, const lk_cluster *cluster, const lk_step *full, struct tally *t) {
+static void check_give_up(const lk_job *job, const lk_cluster *cluster, const lk_step *full, struct tally *tally) {
 	int64_t ps = full->sim.step_ps;
 	lk_step_options options = {.bare = true, .give_up_ps = ps - (ps >> (1 + ps % 16))};
 	lk_step step;
@@ -204,15 +204,15 @@ static void check_give_up(const lk_job *job, const lk_cluster *cluster, const lk
 		say(job, "given up wrongly");
 		print_message("  at least %lld ps against %lld\n", (long long)step.sim.step_ps, (long long)ps);
 	}
-	t->broken += wrong, t->given_up += step.sim.gave_up;
+	tally->broken += wrong, tally->given_up += step.sim.gave_up;
 	lk_step_free(&step);
 }
 
-static void check_bound(struct dice *d, struct tally *t) {
+static void check_bound(struct dice *dice, struct tally *tally) {
 	struct problem p;
 	lk_core core;
 	lk_job job;
-	if (make_problem(d, true, &p) && random_job(d, &p, &core, &job)) {
+	if (make_problem(dice, true, &p) && random_job(dice, &p, &core, &job)) {
 		lk_bounder b;
 		lk_step step;
 		lk_step_options options = {0};
@@ -231,10 +231,10 @@ static void check_bound(struct dice *d, struct tally *t) {
 				print_message("  %.9f s, walked %.9f s, against %.9f s, %.0f bytes against %.0f\n", least_s, walked_s, step.step_s,
 				              least_bytes - usable, excess);
 			}
-			t->broken += broken, t->jobs++;
-			check_give_up(&job, &p.asked.cluster, &step, t);
+			tally->broken += broken, tally->jobs++;
+			check_give_up(&job, &p.asked.cluster, &step, tally);
 			assert_true(walked_s >= least_s * (1 - 1e-9));
-			t->tightness += least_s / step.step_s, t->walked += walked_s / step.step_s;
+			tally->tightness += least_s / step.step_s, tally->walked += walked_s / step.step_s;
 		}
 		lk_step_free(&step);
 		lk_cost_cache_free(cache);
@@ -269,25 +269,25 @@ static int by_time(const void *a, const void *b) {
 }
 
 /* The best of each core, sharding and kind of recomputation, by the predictor as `predict` asks it. */
-static size_t ask_everything(const struct problem *p, struct found *out, size_t room, uint64_t *layouts_seen) {
+static size_t ask_everything(const struct problem *problem, struct found *out, size_t room, uint64_t *layouts_seen) {
 	lk_cores_list cores = {0};
 	lk_layouts layouts = {0};
 	size_t count = 0;
 	*layouts_seen = 0;
-	assert_int_equal(lk_space_cores(&p->space, &cores, NULL), LK_OK);
+	assert_int_equal(lk_space_cores(&problem->space, &cores, NULL), LK_OK);
 	for (uint32_t c = 0; c < cores.count; c++) {
 		lk_job job;
-		if (lk_space_job(&p->space, &cores.at[c], &job, NULL) != LK_OK) continue;
+		if (lk_space_job(&problem->space, &cores.at[c], &job, NULL) != LK_OK) continue;
 		layouts.count = 0;
-		assert_int_equal(lk_space_switches(&p->space, &cores.at[c], c, &job, &layouts, NULL), LK_OK);
+		assert_int_equal(lk_space_switches(&problem->space, &cores.at[c], c, &job, &layouts, NULL), LK_OK);
 		*layouts_seen += layouts.count;
 		for (size_t i = 0; i < layouts.count; i++) {
-			const lk_layout *l = &layouts.at[i];
+			const lk_layout *layout = &layouts.at[i];
 			lk_step step;
 			lk_step_options options = {0};
-			if (lk_layout_job(&p->space, &cores.at[c], l, &job, NULL) != LK_OK) continue;
-			if (lk_step_ask(&job, &p->asked.cluster, &options, &step, NULL) == LK_OK && lk_step_fits(&step)) {
-				size_t group = (size_t)c * 64 + l->sharding * 8u + l->recompute, at = 0;
+			if (lk_layout_job(&problem->space, &cores.at[c], layout, &job, NULL) != LK_OK) continue;
+			if (lk_step_ask(&job, &problem->asked.cluster, &options, &step, NULL) == LK_OK && lk_step_fits(&step)) {
+				size_t group = (size_t)c * 64 + layout->sharding * 8u + layout->recompute, at = 0;
 				while (at < count && out[at].group != group) at++;
 				assert_true(at < room);
 				if (at == count) out[count++] = (struct found){INT64_MAX, group};
@@ -302,14 +302,14 @@ static size_t ask_everything(const struct problem *p, struct found *out, size_t 
 	return count;
 }
 
-static void compare_with_everything(struct problem *p, int number, uint64_t *simulated, uint64_t *cut, uint64_t *layouts) {
+static void compare_with_everything(struct problem *problem, int number, uint64_t *simulated, uint64_t *cut, uint64_t *layouts) {
 	enum { ROOM = 1 << 14 };
 	static struct found all[ROOM];
 	lk_hunt hunt;
 	uint64_t seen;
-	size_t count = ask_everything(p, all, ROOM, &seen);
-	assert_int_equal(lk_hunt_run(&p->request, &p->space, &p->arena, &hunt, NULL), LK_OK);
-	size_t top = (size_t)lk_plan_top(&p->request), expected = count < top ? count : top;
+	size_t count = ask_everything(problem, all, ROOM, &seen);
+	assert_int_equal(lk_hunt_run(&problem->request, &problem->space, &problem->arena, &hunt, NULL), LK_OK);
+	size_t top = (size_t)lk_plan_top(&problem->request), expected = count < top ? count : top;
 	if ((size_t)hunt.best_count != expected) fail_msg("problem %d: %d choices, not %zu", number, hunt.best_count, expected);
 	for (size_t i = 0; i < expected; i++)
 		if (hunt.best[i].trial.step_ps != all[i].ps)
@@ -342,7 +342,7 @@ static void search_finds_what_asking_everything_finds(void **state) {
 /* ---- launch lines ---- */
 
 /* The fields that differ between a job and what its line is read as, completed on the cluster: none. */
-static void read_back(const struct problem *p, const lk_job *job, lk_dialect dialect) {
+static void read_back(const struct problem *problem, const lk_job *job, lk_dialect dialect) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_launch launch = {0};
 	lk_error err = {0};
@@ -356,7 +356,7 @@ static void read_back(const struct problem *p, const lk_job *job, lk_dialect dia
 	if (named) back->model = job->model;
 	assert_int_equal(launch.gpus, job->gpus);
 	back->gpus = launch.gpus;
-	if (lk_job_complete(back, &p->asked.cluster, &err) != LK_OK) fail_msg("%s\n%s", line, lk_error_text(&err, text, sizeof text));
+	if (lk_job_complete(back, &problem->asked.cluster, &err) != LK_OK) fail_msg("%s\n%s", line, lk_error_text(&err, text, sizeof text));
 	for (const lk_field *field = lk_job_fields; field->name; field++)
 		if (!lk_field_equal(field, job, back))
 			fail_msg("%s is %s, not %s:\n%s", field->name, lk_field_text(&arena, field, back), lk_field_text(&arena, field, job), line);

@@ -47,10 +47,10 @@ enum { FILES = sizeof files / sizeof *files };
 
 /* ---- host time ---- */
 
-static void check_tiles(const lk_capture *c, uint32_t lane, int64_t from, int64_t to) {
+static void check_tiles(const lk_capture *capture, uint32_t lane, int64_t from, int64_t to) {
 	lk_host_pieces pieces = {0};
 	int64_t at = from;
-	assert_ok(lk_host_time(c, lane, from, to, &pieces, &err));
+	assert_ok(lk_host_time(capture, lane, from, to, &pieces, &err));
 	for (size_t i = 0; i < pieces.count; i++) {
 		assert_int_equal(pieces.at[i].start_ns, at);
 		assert_true(pieces.at[i].dur_ns >= 0);
@@ -64,17 +64,17 @@ static void test_pieces_tile_time(void **state) {
 	(void)state;
 	if (only_elsewhere()) skip();
 	for (int f = 0; f < FILES; f++) {
-		lk_traces *t = read_traces(files[f]);
-		for (uint32_t r = 0; r < t->count; r++) {
-			const lk_capture *c = t->capture[r];
+		lk_traces *traces = read_traces(files[f]);
+		for (uint32_t r = 0; r < traces->count; r++) {
+			const lk_capture *capture = traces->capture[r];
 			lk_capture_steps steps = {0};
-			assert_ok(lk_capture_find_steps(c, &steps, &err));
+			assert_ok(lk_capture_find_steps(capture, &steps, &err));
 			for (size_t s = 0; s < steps.count; s++)
-				for (uint32_t lane = 0; lane < c->lanes.count; lane++)
-					if (!c->lanes.at[lane].stream) check_tiles(c, lane, steps.at[s].start_ns, steps.at[s].end_ns);
+				for (uint32_t lane = 0; lane < capture->lanes.count; lane++)
+					if (!capture->lanes.at[lane].stream) check_tiles(capture, lane, steps.at[s].start_ns, steps.at[s].end_ns);
 			lk_vec_free(&steps);
 		}
-		lk_traces_free(t);
+		lk_traces_free(traces);
 	}
 }
 
@@ -111,14 +111,14 @@ static void check_timeline(const lk_lifted *lifted, lk_ran **ran, const char *na
 static void test_timeline(void **state) {
 	(void)state;
 	for (int f = 0; f < FILES; f++) {
-		lk_traces *t = read_traces(files[f]);
+		lk_traces *traces = read_traces(files[f]);
 		lk_capture_steps steps = {0};
-		assert_ok(lk_capture_find_steps(t->capture[0], &steps, &err));
+		assert_ok(lk_capture_find_steps(traces->capture[0], &steps, &err));
 		for (uint32_t s = 0; s < steps.count && s < 6; s++) {
 			lk_lifted *lifted = NULL;
 			lk_arena arena = LK_ARENA_INIT;
 			lk_ran **ran;
-			assert_ok(lk_lift(t, s, LK_NONE, &lifted, &err));
+			assert_ok(lk_lift(traces, s, LK_NONE, &lifted, &err));
 			assert_ok(lk_graph_check(lifted->graph, &err));
 			assert_ok(lk_lifted_run(&arena, lifted, &ran, &err));
 			check_timeline(lifted, ran, files[f]);
@@ -126,7 +126,7 @@ static void test_timeline(void **state) {
 			lk_lifted_free(lifted);
 		}
 		lk_vec_free(&steps);
-		lk_traces_free(t);
+		lk_traces_free(traces);
 	}
 }
 
@@ -145,12 +145,12 @@ static int64_t simulated_ps(const lk_graph *graph) {
 
 static void test_file(void **state) {
 	(void)state;
-	lk_traces *t = read_traces("traces/dlrm8/kineto");
+	lk_traces *traces = read_traces("traces/dlrm8/kineto");
 	lk_lifted *lifted = NULL;
 	lk_graph *read = NULL;
 	char path[64];
 	new_file(path, ".json.gz");
-	assert_ok(lk_lift(t, 0, LK_NONE, &lifted, &err));
+	assert_ok(lk_lift(traces, 0, LK_NONE, &lifted, &err));
 	assert_ok(lk_graph_write(lifted->graph, path, &err));
 	assert_ok(lk_graph_read(path, &read, &err));
 	assert_true(read->traced);
@@ -159,7 +159,7 @@ static void test_file(void **state) {
 	unlink(path);
 	lk_graph_free(read);
 	lk_lifted_free(lifted);
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 /* ---- captures made here ---- */
@@ -180,28 +180,28 @@ static struct made make_capture(void) {
 	return m;
 }
 
-static void add(struct made *m, lk_event_kind kind, uint32_t lane, const char *name, int64_t start, int64_t dur, uint32_t correlation) {
-	uint32_t id = lk_intern_id(m->c->names, name);
+static void add(struct made *made, lk_event_kind kind, uint32_t lane, const char *name, int64_t start, int64_t dur, uint32_t correlation) {
+	uint32_t id = lk_intern_id(made->c->names, name);
 	lk_event e = {.kind = kind, .lane = lane, .name = id, .start_ns = start * 1000, .dur_ns = dur * 1000, .correlation = correlation,
 	              .value = -1};
-	assert_int_not_equal(lk_capture_add(m->c, &e), LK_NONE);
+	assert_int_not_equal(lk_capture_add(made->c, &e), LK_NONE);
 }
 
 /* A launch of 5 us at `start` and its kernel. Microseconds. */
-static void launch(struct made *m, uint32_t thread, uint32_t stream, int64_t start, int64_t kernel, int64_t dur) {
-	uint32_t correlation = ++m->correlation;
-	add(m, LK_EVENT_RUNTIME, thread, "cudaLaunchKernel", start, 5, correlation);
-	add(m, LK_EVENT_KERNEL, stream, "kernel", kernel, dur, correlation);
+static void launch(struct made *made, uint32_t thread, uint32_t stream, int64_t start, int64_t kernel, int64_t dur) {
+	uint32_t correlation = ++made->correlation;
+	add(made, LK_EVENT_RUNTIME, thread, "cudaLaunchKernel", start, 5, correlation);
+	add(made, LK_EVENT_KERNEL, stream, "kernel", kernel, dur, correlation);
 }
 
-static lk_traces *finish(struct made *m) {
-	lk_traces *t = NULL;
-	assert_ok(lk_capture_finish(m->c, &err));
+static lk_traces *finish(struct made *made) {
+	lk_traces *traces = NULL;
+	assert_ok(lk_capture_finish(made->c, &err));
 	lk_capture **one = malloc(sizeof *one);
-	*one = m->c;
-	assert_ok(lk_traces_make(one, 1, &t, &err));
+	*one = made->c;
+	assert_ok(lk_traces_make(one, 1, &traces, &err));
 	free(one);
-	return t;
+	return traces;
 }
 
 static const lk_lifted_op *nth(const lk_lifted *lifted, int what, int n) {
@@ -212,9 +212,9 @@ static const lk_lifted_op *nth(const lk_lifted *lifted, int what, int n) {
 }
 
 static bool depends(const lk_lifted *lifted, const lk_lifted_op *op, const lk_lifted_op *on) {
-	const lk_lifted_rank *r = &lifted->rank[0];
+	const lk_lifted_rank *rank = &lifted->rank[0];
 	for (uint32_t d = op->dep_begin; d < op->dep_end; d++)
-		if (&r->ops.at[r->deps.at[d]] == on) return true;
+		if (&rank->ops.at[rank->deps.at[d]] == on) return true;
 	return false;
 }
 
@@ -227,18 +227,18 @@ static void test_hand_over(void **state) {
 	add(&m, LK_EVENT_OP, m.worker, "autograd::engine::evaluate_function: X", 400, 600, 0);
 	launch(&m, m.worker, m.compute, 700, 707, 20);
 	add(&m, LK_EVENT_OP, m.main, "Optimizer", 1200, 100, 0);
-	lk_traces *t = finish(&m);
+	lk_traces *traces = finish(&m);
 	lk_lifted *lifted = NULL;
-	assert_ok(lk_lift(t, 0, LK_NONE, &lifted, &err));
-	const lk_lifted_rank *r = &lifted->rank[0];
+	assert_ok(lk_lift(traces, 0, LK_NONE, &lifted, &err));
+	const lk_lifted_rank *rank = &lifted->rank[0];
 	/* The worker's first operation waits 300 us behind the end of `forward`; the main thread 200 us behind the worker's end. */
 	int found = 0;
-	for (size_t i = 0; i < r->ops.count; i++) {
-		const lk_lifted_op *op = &r->ops.at[i];
+	for (size_t i = 0; i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
 		if (op->what != LK_LIFTED_HOST || op->dep_begin == op->dep_end) continue;
-		const lk_lifted_op *on = &r->ops.at[r->deps.at[op->dep_begin]];
+		const lk_lifted_op *on = &rank->ops.at[rank->deps.at[op->dep_begin]];
 		assert_int_not_equal(op->stream, on->stream);
-		int64_t own = lk_lifted_own(r, (uint32_t)i);
+		int64_t own = lk_lifted_own(rank, (uint32_t)i);
 		if (on->end_ns == 100000) assert_int_equal(own, 300000);
 		else if (on->end_ns == 1000000) assert_int_equal(own, 200000);
 		else fail_msg("handed over at %lld", (long long)on->end_ns);
@@ -246,7 +246,7 @@ static void test_hand_over(void **state) {
 	}
 	assert_int_equal(found, 2);
 	lk_lifted_free(lifted);
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 /* The host waits for its stream; only what comes behind the wait is its own. */
@@ -256,20 +256,20 @@ static void test_sync(void **state) {
 	add(&m, LK_EVENT_OP, m.main, "item", 0, 400, 0);
 	launch(&m, m.main, m.compute, 10, 17, 300);
 	add(&m, LK_EVENT_RUNTIME, m.main, "cudaStreamSynchronize", 30, 295, 99);
-	lk_traces *t = finish(&m);
+	lk_traces *traces = finish(&m);
 	lk_lifted *lifted = NULL;
-	assert_ok(lk_lift(t, 0, LK_NONE, &lifted, &err));
+	assert_ok(lk_lift(traces, 0, LK_NONE, &lifted, &err));
 	const lk_lifted_op *kernel = nth(lifted, LK_LIFTED_DEVICE, 0);
-	const lk_lifted_rank *r = &lifted->rank[0];
+	const lk_lifted_rank *rank = &lifted->rank[0];
 	int found = 0;
-	for (size_t i = 0; i < r->ops.count; i++) {
-		if (r->ops.at[i].what == LK_LIFTED_END || !depends(lifted, &r->ops.at[i], kernel)) continue;
+	for (size_t i = 0; i < rank->ops.count; i++) {
+		if (rank->ops.at[i].what == LK_LIFTED_END || !depends(lifted, &rank->ops.at[i], kernel)) continue;
 		found++;
-		assert_int_equal(lk_lifted_own(r, (uint32_t)i), 8000); /* 325 - 317 */
+		assert_int_equal(lk_lifted_own(rank, (uint32_t)i), 8000); /* 325 - 317 */
 	}
 	assert_int_equal(found, 1);
 	lk_lifted_free(lifted);
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 /* A stream waits for an event of another one: the work launched there last, if it was over; of several streams the one that
@@ -284,15 +284,15 @@ static void test_stream_waits(void **state) {
 	add(&m, LK_EVENT_KERNEL, comm, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 25, 400, 700);
 	add(&m, LK_EVENT_RUNTIME, m.main, "cudaStreamWaitEvent", 20, 2, 77);
 	launch(&m, m.main, m.side, 30, 519, 50);
-	lk_traces *t = finish(&m);
+	lk_traces *traces = finish(&m);
 	lk_lifted *lifted = NULL;
-	assert_ok(lk_lift(t, 0, LK_NONE, &lifted, &err));
+	assert_ok(lk_lift(traces, 0, LK_NONE, &lifted, &err));
 	const lk_lifted_op *wait = nth(lifted, LK_LIFTED_WAIT, 0), *side = nth(lifted, LK_LIFTED_DEVICE, 1);
 	assert_true(depends(lifted, wait, nth(lifted, LK_LIFTED_COMM, 0)));
 	assert_int_equal(wait->stream, side->stream);
 	assert_int_equal(side->lag_ns, 519000 - 425000);
 	lk_lifted_free(lifted);
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 /* 1500 launches of 2 us each before kernels of 100 us: the queue of 1022 holds the host back. With faster kernels the graph
@@ -314,11 +314,11 @@ static void test_launch_queue(void **state) {
 		over[i] = device;
 		host += 1;
 	}
-	lk_traces *t = finish(&m);
+	lk_traces *traces = finish(&m);
 	lk_lifted *lifted = NULL;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_ran **ran;
-	assert_ok(lk_lift(t, 0, LK_NONE, &lifted, &err));
+	assert_ok(lk_lift(traces, 0, LK_NONE, &lifted, &err));
 	assert_ok(lk_lifted_run(&arena, lifted, &ran, &err));
 	check_timeline(lifted, ran, "made");
 	for (uint32_t op = 0; op < lifted->graph->ops.count; op++)
@@ -329,7 +329,7 @@ static void test_launch_queue(void **state) {
 	if (llabs(end - 6 * KERNELS) > 150) fail_msg("%lld us for %d launches", (long long)end, KERNELS);
 	lk_arena_free(&arena);
 	lk_lifted_free(lifted);
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 /* ---- hostile captures ---- */
@@ -351,16 +351,16 @@ static void test_random_captures(void **state) {
 			int64_t start = (int64_t)(lk_hash64(seed * 1000 + n++) % 2000), dur = (int64_t)(lk_hash64(seed * 1000 + n++) % 300);
 			add(&m, kind, lane + (lk_event_on_device(kind) ? 2 : 0), name, start, dur, (uint32_t)(lk_hash64(seed * 1000 + n++) % 40));
 		}
-		lk_traces *t = finish(&m);
+		lk_traces *traces = finish(&m);
 		lk_lifted *lifted = NULL;
 		lk_arena arena = LK_ARENA_INIT;
 		lk_ran **ran;
-		assert_ok(lk_lift(t, LK_NONE, LK_NONE, &lifted, &err));
+		assert_ok(lk_lift(traces, LK_NONE, LK_NONE, &lifted, &err));
 		assert_ok(lk_graph_check(lifted->graph, &err));
 		assert_ok(lk_lifted_run(&arena, lifted, &ran, &err));
 		lk_arena_free(&arena);
 		lk_lifted_free(lifted);
-		lk_traces_free(t);
+		lk_traces_free(traces);
 	}
 }
 
@@ -368,24 +368,24 @@ static void test_random_captures(void **state) {
 
 static void test_overheads(void **state) {
 	(void)state;
-	lk_overheads *o = lk_overheads_new(), *read = NULL;
+	lk_overheads *overheads = lk_overheads_new(), *read = NULL;
 	bool known;
-	assert_non_null(o);
+	assert_non_null(overheads);
 	/* 100 far out: the mean is that of the others */
-	for (int i = 1; i <= 9; i++) assert_ok(lk_overheads_add(o, LK_T2, "aten::mm", i, &err));
-	assert_ok(lk_overheads_add(o, LK_T2, "aten::mm", 100, &err));
-	assert_ok(lk_overheads_add(o, LK_T5, "a \"quoted\", name", 3, &err));
-	assert_true(fabs(lk_overheads_mean(o, LK_T2, "aten::mm", &known) - 5) < 1e-9 && known);
-	assert_true(fabs(lk_overheads_mean(o, LK_T2, "other", &known) - 5) < 1e-9 && !known);
-	assert_true(isnan(lk_overheads_mean(o, LK_T3, "aten::mm", &known)) && !known);
+	for (int i = 1; i <= 9; i++) assert_ok(lk_overheads_add(overheads, LK_T2, "aten::mm", i, &err));
+	assert_ok(lk_overheads_add(overheads, LK_T2, "aten::mm", 100, &err));
+	assert_ok(lk_overheads_add(overheads, LK_T5, "a \"quoted\", name", 3, &err));
+	assert_true(fabs(lk_overheads_mean(overheads, LK_T2, "aten::mm", &known) - 5) < 1e-9 && known);
+	assert_true(fabs(lk_overheads_mean(overheads, LK_T2, "other", &known) - 5) < 1e-9 && !known);
+	assert_true(isnan(lk_overheads_mean(overheads, LK_T3, "aten::mm", &known)) && !known);
 	char path[64];
 	new_file(path, ".csv");
-	assert_ok(lk_overheads_write(o, path, &err));
+	assert_ok(lk_overheads_write(overheads, path, &err));
 	assert_ok(lk_overheads_read(path, &read, &err));
 	assert_true(fabs(lk_overheads_mean(read, LK_T2, "aten::mm", &known) - 5) < 1e-9 && known);
 	assert_true(fabs(lk_overheads_mean(read, LK_T5, "a \"quoted\", name", &known) - 3) < 1e-9 && known);
 	unlink(path);
-	lk_overheads_free(o);
+	lk_overheads_free(overheads);
 	lk_overheads_free(read);
 }
 
@@ -459,11 +459,11 @@ static void test_equal_steps(void **state) {
 		launch(&m, m.main, m.compute, s * 1000 + 20, s * 1000 + 27, 500);
 		add(&m, LK_EVENT_RUNTIME, m.main, "cudaStreamSynchronize", s * 1000 + 120, 410, 0);
 	}
-	lk_traces *t = finish(&m);
+	lk_traces *traces = finish(&m);
 	lk_lifted *one = NULL, *two = NULL;
 	lk_retimed retimed;
-	assert_ok(lk_lift(t, 0, LK_NONE, &one, &err));
-	assert_ok(lk_lift(t, 1, LK_NONE, &two, &err));
+	assert_ok(lk_lift(traces, 0, LK_NONE, &one, &err));
+	assert_ok(lk_lift(traces, 1, LK_NONE, &two, &err));
 	lk_step_times *times = lk_step_times_new();
 	assert_ok(lk_step_times_add(times, &one->rank[0], 0, &err));
 	assert_ok(lk_step_times_predict(times, &two->rank[0], NULL, LK_NONE, &retimed, &err));
@@ -473,7 +473,7 @@ static void test_equal_steps(void **state) {
 	lk_step_times_free(times);
 	lk_lifted_free(one);
 	lk_lifted_free(two);
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 static void test_wrong_requests(void **state) {

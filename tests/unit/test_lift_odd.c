@@ -33,56 +33,56 @@ static struct run new_run(uint32_t count) {
 	return r;
 }
 
-static uint32_t add(lk_capture *c, lk_event_kind kind, bool stream, int64_t lane, const char *name, int64_t start_us, int64_t dur_us,
+static uint32_t add(lk_capture *capture, lk_event_kind kind, bool stream, int64_t lane, const char *name, int64_t start_us, int64_t dur_us,
                     uint32_t correlation) {
-	uint32_t event = lk_capture_add(c, &(lk_event){.kind = kind, .start_ns = start_us * US, .dur_ns = dur_us * US, .value = -1,
-	                                               .lane = lk_capture_lane(c, stream, 0, lane), .correlation = correlation,
-	                                               .name = lk_intern_id(c->names, name)});
+	uint32_t event = lk_capture_add(capture, &(lk_event){.kind = kind, .start_ns = start_us * US, .dur_ns = dur_us * US, .value = -1,
+	                                               .lane = lk_capture_lane(capture, stream, 0, lane), .correlation = correlation,
+	                                               .name = lk_intern_id(capture->names, name)});
 	assert_true(event != LK_NONE);
 	return event;
 }
 
-static void step(lk_capture *c, int64_t start_us) {
-	add(c, LK_EVENT_NOTE, false, 1, start_us ? "ProfilerStep#2" : "ProfilerStep#1", start_us, 1000, 0);
-	add(c, LK_EVENT_OP, false, 1, "aten::mm", start_us + 1, 5, 0);
-	add(c, LK_EVENT_RUNTIME, false, 1, "cudaLaunchKernel", start_us + 2, 3, 900 + (uint32_t)start_us);
-	add(c, LK_EVENT_KERNEL, true, 7, "gemm", start_us + 6, 50, 900 + (uint32_t)start_us);
+static void step(lk_capture *capture, int64_t start_us) {
+	add(capture, LK_EVENT_NOTE, false, 1, start_us ? "ProfilerStep#2" : "ProfilerStep#1", start_us, 1000, 0);
+	add(capture, LK_EVENT_OP, false, 1, "aten::mm", start_us + 1, 5, 0);
+	add(capture, LK_EVENT_RUNTIME, false, 1, "cudaLaunchKernel", start_us + 2, 3, 900 + (uint32_t)start_us);
+	add(capture, LK_EVENT_KERNEL, true, 7, "gemm", start_us + 6, 50, 900 + (uint32_t)start_us);
 }
 
 /* A call of a communication library, and its kernel. */
-static void meet(lk_capture *c, lk_op_kind kind, const char *group, int size, int64_t at_us, uint32_t correlation) {
-	add(c, LK_EVENT_RUNTIME, false, 1, "cudaLaunchKernel", at_us, 5, correlation);
-	uint32_t event = add(c, LK_EVENT_KERNEL, true, 20, "ncclDevKernel_Generic(ncclDevComm*)", at_us + 10, 100, correlation);
-	assert_true(lk_push(&c->comms));
-	*lk_last(&c->comms) = (lk_comm_note){.event = event, .kind = (uint8_t)kind, .element_bytes = 4, .group_size = size,
-	                                     .group = lk_intern_id(c->names, group), .ranks = lk_intern_id(c->names, all_ranks),
+static void meet(lk_capture *capture, lk_op_kind kind, const char *group, int size, int64_t at_us, uint32_t correlation) {
+	add(capture, LK_EVENT_RUNTIME, false, 1, "cudaLaunchKernel", at_us, 5, correlation);
+	uint32_t event = add(capture, LK_EVENT_KERNEL, true, 20, "ncclDevKernel_Generic(ncclDevComm*)", at_us + 10, 100, correlation);
+	assert_true(lk_push(&capture->comms));
+	*lk_last(&capture->comms) = (lk_comm_note){.event = event, .kind = (uint8_t)kind, .element_bytes = 4, .group_size = size,
+	                                     .group = lk_intern_id(capture->names, group), .ranks = lk_intern_id(capture->names, all_ranks),
 	                                     .peer = -1, .in_elements = 100, .out_elements = 100};
 }
 
-static lk_traces *finish(struct run *r) {
-	lk_traces *t = NULL;
-	for (uint32_t i = 0; i < r->count; i++) assert_int_equal(lk_capture_finish(r->capture[i], &err), LK_OK);
-	assert_int_equal(lk_traces_make(r->capture, r->count, &t, &err), LK_OK);
-	return t;
+static lk_traces *finish(struct run *run) {
+	lk_traces *traces = NULL;
+	for (uint32_t i = 0; i < run->count; i++) assert_int_equal(lk_capture_finish(run->capture[i], &err), LK_OK);
+	assert_int_equal(lk_traces_make(run->capture, run->count, &traces, &err), LK_OK);
+	return traces;
 }
 
 /* Lifts step `number`, checks and runs it: how many operations meet other captured ranks. */
-static uint32_t check(struct run *r, uint32_t number) {
+static uint32_t check(struct run *run, uint32_t number) {
 	char text[1024];
-	lk_traces *t = finish(r);
+	lk_traces *traces = finish(run);
 	lk_lifted *lifted = NULL;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_ran **ran;
 	uint32_t met = 0;
-	if (lk_lift(t, number, LK_NONE, &lifted, &err) != LK_OK || lk_graph_check(lifted->graph, &err) != LK_OK ||
+	if (lk_lift(traces, number, LK_NONE, &lifted, &err) != LK_OK || lk_graph_check(lifted->graph, &err) != LK_OK ||
 	    lk_lifted_run(&arena, lifted, &ran, &err) != LK_OK)
 		fail_msg("%s", lk_error_text(&err, text, sizeof text));
-	for (uint32_t i = 0; i < t->count; i++)
+	for (uint32_t i = 0; i < traces->count; i++)
 		for (size_t o = 0; o < lifted->rank[i].ops.count; o++)
 			met += lifted->rank[i].ops.at[o].what == LK_LIFTED_COMM && !lifted->rank[i].ops.at[o].peers;
 	lk_arena_free(&arena);
 	lk_lifted_free(lifted);
-	lk_traces_free(t);
+	lk_traces_free(traces);
 	return met;
 }
 
@@ -143,23 +143,23 @@ static void test_circle(void **state) {
 		for (uint32_t m = 0; m < 4; m++) meet(r.capture[i], LK_OP_ALLREDUCE, (m + i) % 2 ? "a" : "b", 2, 100 + 200 * m, 10 + m);
 	}
 	lk_explain_request request;
-	lk_explanation *x = NULL;
+	lk_explanation *explanation = NULL;
 	bool said = false;
-	lk_traces *t = finish(&r);
+	lk_traces *traces = finish(&r);
 	lk_lifted *lifted = NULL;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_ran **ran;
-	assert_int_equal(lk_lift(t, 0, LK_NONE, &lifted, &err), LK_OK);
+	assert_int_equal(lk_lift(traces, 0, LK_NONE, &lifted, &err), LK_OK);
 	assert_int_equal(lk_lifted_run(&arena, lifted, &ran, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "wait for one another"));
 	lk_arena_free(&arena);
 	lk_lifted_free(lifted);
 	lk_explain_defaults(&request);
-	assert_int_equal(lk_explain_make(t, &request, &x, &err), LK_OK);
-	assert_int_equal(lk_explain_simulate(x, &err), LK_OK);
-	for (int i = 0; i < x->warning_count; i++) said |= strstr(x->warnings[i], "wait for one another") != NULL;
+	assert_int_equal(lk_explain_make(traces, &request, &explanation, &err), LK_OK);
+	assert_int_equal(lk_explain_simulate(explanation, &err), LK_OK);
+	for (int i = 0; i < explanation->warning_count; i++) said |= strstr(explanation->warnings[i], "wait for one another") != NULL;
 	assert_true(said);
-	lk_explain_free(x);
+	lk_explain_free(explanation);
 }
 
 static void test_months(void **state) {
@@ -169,10 +169,10 @@ static void test_months(void **state) {
 	step(r.capture[0], 0);
 	add(r.capture[0], LK_EVENT_RUNTIME, false, 1, "cudaLaunchKernel", 100, 5, 5);
 	add(r.capture[0], LK_EVENT_KERNEL, true, 7, "gemm", 110, INT64_C(9000000000000), 5);
-	lk_traces *t = finish(&r);
-	assert_int_equal(lk_lift(t, 0, LK_NONE, &lifted, &err), LK_ERR_INPUT);
+	lk_traces *traces = finish(&r);
+	assert_int_equal(lk_lift(traces, 0, LK_NONE, &lifted, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "months"));
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 /* Walks to the top are short however deep a damaged trace is; that is said. */
@@ -180,21 +180,21 @@ static void test_depth(void **state) {
 	(void)state;
 	enum { DEEP = 5000, MOST = 256 };
 	struct run r = new_run(1);
-	lk_capture *c = r.capture[0];
-	for (int64_t i = 0; i < DEEP; i++) add(c, LK_EVENT_OP, false, 1, "aten::mm", i, 3 * DEEP - 2 * i, 0);
-	add(c, LK_EVENT_OP, false, 1, "aten::add", 4 * DEEP, 5, 0);
-	lk_traces *t = finish(&r);
-	for (uint32_t i = 0; i < c->count; i++) {
+	lk_capture *capture = r.capture[0];
+	for (int64_t i = 0; i < DEEP; i++) add(capture, LK_EVENT_OP, false, 1, "aten::mm", i, 3 * DEEP - 2 * i, 0);
+	add(capture, LK_EVENT_OP, false, 1, "aten::add", 4 * DEEP, 5, 0);
+	lk_traces *traces = finish(&r);
+	for (uint32_t i = 0; i < capture->count; i++) {
 		uint32_t depth = 0;
-		for (uint32_t at = c->parent[i]; at != LK_NONE; at = c->parent[at]) {
-			assert_true(c->start_ns[at] <= c->start_ns[i] && lk_event_end(c, at) >= lk_event_end(c, i));
+		for (uint32_t at = capture->parent[i]; at != LK_NONE; at = capture->parent[at]) {
+			assert_true(capture->start_ns[at] <= capture->start_ns[i] && lk_event_end(capture, at) >= lk_event_end(capture, i));
 			depth++;
 		}
 		assert_int_equal(depth, i == DEEP ? 0 : i < MOST ? i : MOST);
 	}
-	assert_int_equal(c->warnings.count, 1);
-	assert_non_null(strstr(c->warnings.at[0], "4744 events are nested more than 256 deep"));
-	lk_traces_free(t);
+	assert_int_equal(capture->warnings.count, 1);
+	assert_non_null(strstr(capture->warnings.at[0], "4744 events are nested more than 256 deep"));
+	lk_traces_free(traces);
 }
 
 /* Steps are marked on one rank only: the other's whole time is no step beside them. */
@@ -204,10 +204,10 @@ static void test_unmarked(void **state) {
 	uint32_t place;
 	step(r.capture[0], 0);
 	for (uint32_t i = 0; i < 2; i++) meet(r.capture[i], LK_OP_ALLREDUCE, "0", 2, 100, 10);
-	lk_traces *t = finish(&r);
-	assert_int_equal(lk_traced_usual_step(t, -1, &place, &err), LK_ERR_INPUT);
+	lk_traces *traces = finish(&r);
+	assert_int_equal(lk_traced_usual_step(traces, -1, &place, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "no training steps are marked in it"));
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 int main(void) {

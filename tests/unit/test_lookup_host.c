@@ -16,11 +16,11 @@ static lk_lookup lookup_of(double rows, double batch, double pooling) {
 	return (lk_lookup){.batch = batch, .tables = 1, .rows = rows, .dim = 32, .pooling = pooling, .state = 4};
 }
 
-static double in_share_of(const lk_lookup *l, int tables, bool backward) {
+static double in_share_of(const lk_lookup *lookup, int tables, bool backward) {
 	lk_host_lookup h = lookup_numbers(1);
 	lk_host_share share = {0};
-	lk_lookup one = *l;
-	for (int i = 0; i < tables; i++) lk_host_share_add(&share, l);
+	lk_lookup one = *lookup;
+	for (int i = 0; i < tables; i++) lk_host_share_add(&share, lookup);
 	one.backward = backward;
 	return lk_host_lookup_seconds(&h, &one, &share);
 }

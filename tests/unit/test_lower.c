@@ -36,13 +36,13 @@ static struct made make(const char *text, const char *name, const char *sizes) {
 	struct made m = {0};
 	const lc_schedule *s = NULL;
 	OK(lc_parse("text", text, strlen(text), &m.file, err));
-	const lc_program *p = m.file->programs.at[0];
-	for (size_t i = 0; i < p->schedules.count; i++)
-		if (name && strcmp(p->schedules.at[i].name, name) == 0) s = &p->schedules.at[i];
+	const lc_program *program = m.file->programs.at[0];
+	for (size_t i = 0; i < program->schedules.count; i++)
+		if (name && strcmp(program->schedules.at[i].name, name) == 0) s = &program->schedules.at[i];
 	assert_true(!name || s);
-	OK(lc_rewrite_all(p, s, &m.p, err));
+	OK(lc_rewrite_all(program, s, &m.p, err));
 	OK(lc_steps_make(m.p, &m.steps, err));
-	OK(lc_sizes_read(p, sizes, 1, &m.sizes, err));
+	OK(lc_sizes_read(program, sizes, 1, &m.sizes, err));
 	return m;
 }
 
@@ -272,19 +272,19 @@ static void check_file(const char *path, const char *text) {
 	for (size_t i = 0; i < file->programs.count; i++)
 		for (int k = -1; k < (int)file->programs.at[i]->schedules.count; k++)
 			for (int ranks = 1; ranks <= 4; ranks++) {
-				const lc_program *p = file->programs.at[i];
+				const lc_program *program = file->programs.at[i];
 				lc_program *q = NULL;
 				lc_steps *steps = NULL;
 				lc_sizes sizes;
 				lk_graph *graph = NULL;
 				lk_error e = {0};
-				lk_status status = lc_rewrite_all(p, k < 0 ? NULL : &p->schedules.at[k], &q, &e);
-				if (status == LK_ERR_INTERNAL || q->axis_count != p->axis_count) {
+				lk_status status = lc_rewrite_all(program, k < 0 ? NULL : &program->schedules.at[k], &q, &e);
+				if (status == LK_ERR_INTERNAL || q->axis_count != program->axis_count) {
 					lc_program_free(q);
 					continue;
 				}
 				assert_int_equal(status, LK_OK);
-				OK(lc_sizes_read(p, "", ranks, &sizes, err));
+				OK(lc_sizes_read(program, "", ranks, &sizes, err));
 				OK(lc_steps_make(q, &steps, err));
 				OK(lc_lower(steps, &sizes, 0, &graph, err));
 				OK(lk_graph_check(graph, err));
@@ -301,11 +301,11 @@ static void test_examples(void **state) {
 	(void)state;
 	DIR *folder = opendir("examples/lang");
 	assert_non_null(folder);
-	for (struct dirent *e; (e = readdir(folder));) {
+	for (struct dirent *dirent; (dirent = readdir(folder));) {
 		char path[512], *text;
 		size_t size;
-		if (!strstr(e->d_name, ".lk")) continue;
-		snprintf(path, sizeof path, "examples/lang/%s", e->d_name);
+		if (!strstr(dirent->d_name, ".lk")) continue;
+		snprintf(path, sizeof path, "examples/lang/%s", dirent->d_name);
 		OK(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, err));
 		check_file(path, text);
 		free(text);

@@ -28,9 +28,9 @@ struct tally {
 };
 
 static void count_me(void *context, int thread, int threads) {
-	struct tally *t = context;
-	t->runs[thread]++;
-	t->threads = threads;
+	struct tally *tally = context;
+	tally->runs[thread]++;
+	tally->threads = threads;
 }
 
 static void test_team(void **state) {
@@ -56,8 +56,8 @@ struct script {
 };
 
 static double next_of(void *context) {
-	struct script *s = context;
-	return s->at < s->count ? s->seconds[s->at++] : s->seconds[s->count - 1];
+	struct script *script = context;
+	return script->at < script->count ? script->seconds[script->at++] : script->seconds[script->count - 1];
 }
 
 static void test_repeat(void **state) {
@@ -162,39 +162,39 @@ static void test_topology(void **state) {
 
 static lk_calibrated *measure(const char *name) {
 	lk_calibrate_request request;
-	lk_calibrated *c = NULL;
+	lk_calibrated *calibrated = NULL;
 	lk_error err = {0};
 	lk_calibrate_defaults(&request);
 	request.kind = "host", request.seconds = 0.1, request.date = "2026-11-21", request.name = name;
-	if (lk_calibrate(&request, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return c;
+	if (lk_calibrate(&request, &calibrated, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	return calibrated;
 }
 
-static const lk_measured *find(const lk_calibrated *c, const char *group, const char *part) {
-	for (int i = 0; i < c->measured_count; i++)
-		if (strcmp(c->measured[i].group, group) == 0 && strstr(c->measured[i].name, part)) return &c->measured[i];
+static const lk_measured *find(const lk_calibrated *calibrated, const char *group, const char *part) {
+	for (int i = 0; i < calibrated->measured_count; i++)
+		if (strcmp(calibrated->measured[i].group, group) == 0 && strstr(calibrated->measured[i].name, part)) return &calibrated->measured[i];
 	fail_msg("%s: nothing is called '%s'", group, part);
 	return NULL;
 }
 
 static void test_host(void **state) {
 	(void)state;
-	lk_calibrated *c = measure(NULL);
-	for (int i = 0; i < c->measured_count; i++) {
-		const lk_measured *q = &c->measured[i];
-		if (!isfinite(q->value) || q->value <= 0) fail_msg("%s, %s: %g", q->group, q->name, q->value);
-		if (q->repeats && !(q->low > 0 && q->low <= q->value && q->value <= q->high))
-			fail_msg("%s, %s: %g is not in %g to %g", q->group, q->name, q->value, q->low, q->high);
+	lk_calibrated *calibrated = measure(NULL);
+	for (int i = 0; i < calibrated->measured_count; i++) {
+		const lk_measured *measured = &calibrated->measured[i];
+		if (!isfinite(measured->value) || measured->value <= 0) fail_msg("%s, %s: %g", measured->group, measured->name, measured->value);
+		if (measured->repeats && !(measured->low > 0 && measured->low <= measured->value && measured->value <= measured->high))
+			fail_msg("%s, %s: %g is not in %g to %g", measured->group, measured->name, measured->value, measured->low, measured->high);
 	}
-	find(c, "product", "fp32 product, n = 64");
-	find(c, "product", "registers");
-	find(c, "memory", "triad, all cores");
-	find(c, "cache", "read, 16 KiB");
-	find(c, "call", "system call");
-	find(c, "call", "all cores");
-	find(c, "pair", "local socket");
-	assert_true(c->note_count > 0);
-	assert_int_equal(c->row_count, 0);
+	find(calibrated, "product", "fp32 product, n = 64");
+	find(calibrated, "product", "registers");
+	find(calibrated, "memory", "triad, all cores");
+	find(calibrated, "cache", "read, 16 KiB");
+	find(calibrated, "call", "system call");
+	find(calibrated, "call", "all cores");
+	find(calibrated, "pair", "local socket");
+	assert_true(calibrated->note_count > 0);
+	assert_int_equal(calibrated->row_count, 0);
 	/* What is never in the result: where it ran. */
 	char host[256] = "";
 	gethostname(host, sizeof host - 1);
@@ -202,13 +202,13 @@ static void test_host(void **state) {
 	char text[65536] = "";
 	lk_error err = {0};
 	assert_non_null(file);
-	assert_int_equal(lk_calibrate_print(c, LK_CALIBRATE_JSON, false, file, &err), LK_OK);
+	assert_int_equal(lk_calibrate_print(calibrated, LK_CALIBRATE_JSON, false, file, &err), LK_OK);
 	rewind(file);
 	size_t size = fread(text, 1, sizeof text - 1, file);
 	fclose(file);
 	assert_true(size > 500 && !strstr(text, "/tmp"));
 	if (strlen(host) > 8) assert_null(strstr(text, host));
-	lk_calibrate_free(c);
+	lk_calibrate_free(calibrated);
 }
 
 /* The file of a measurement is a cluster; its JSON holds what the table shows; a network is predicted on it. */
@@ -217,24 +217,24 @@ static void test_round_trip(void **state) {
 	char path[64];
 	new_file(path, ".json");
 	lk_error err = {0};
-	lk_calibrated *c = measure("our machine");
-	assert_int_equal(lk_calibrate_save(c, LK_CALIBRATE_AUTO, false, path, stdout, &err), LK_OK);
+	lk_calibrated *calibrated = measure("our machine");
+	assert_int_equal(lk_calibrate_save(calibrated, LK_CALIBRATE_AUTO, false, path, stdout, &err), LK_OK);
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
 	if (lk_cluster_parse(&arena, path, &cluster, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	const lk_device *d = cluster.node[0].device;
-	if (d->arch == LK_ARCH_CPU) {
-		assert_string_equal(d->name, "our machine");
-		assert_true(d->gemm_flops > 0 && d->gemm_flops <= d->peak_flops[LK_FP32] * 1.001);
-		assert_true(fabs(d->stream_rate / 1e9 / find(c, "memory", "triad, all")->high - 1) < 1e-3);
+	const lk_device *device = cluster.node[0].device;
+	if (device->arch == LK_ARCH_CPU) {
+		assert_string_equal(device->name, "our machine");
+		assert_true(device->gemm_flops > 0 && device->gemm_flops <= device->peak_flops[LK_FP32] * 1.001);
+		assert_true(fabs(device->stream_rate / 1e9 / find(calibrated, "memory", "triad, all")->high - 1) < 1e-3);
 		lk_predict_request ask;
-		lk_prediction *p = NULL;
+		lk_prediction *prediction = NULL;
 		lk_predict_defaults(&ask);
 		ask.model = "gpt2", ask.cluster = path, ask.dtype = "fp32", ask.gbs = 1, ask.seq = 64;
-		if (lk_predict(&ask, &p, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-		assert_true(isfinite(p->step_time_s) && p->step_time_s > 0);
-		assert_true(p->model_flops_per_s_per_gpu <= d->gemm_flops * 1.05);
-		lk_predict_free(p);
+		if (lk_predict(&ask, &prediction, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		assert_true(isfinite(prediction->step_time_s) && prediction->step_time_s > 0);
+		assert_true(prediction->model_flops_per_s_per_gpu <= device->gemm_flops * 1.05);
+		lk_predict_free(prediction);
 	}
 	lk_value *top;
 	lk_stream *in;
@@ -244,9 +244,9 @@ static void test_round_trip(void **state) {
 	const lk_value *memory = lk_json_get(lk_json_get(top, "measured"), "memory");
 	const lk_value *triad = lk_json_get(memory, "triad, all cores");
 	assert_non_null(triad);
-	assert_true(fabs(lk_json_get(triad, "value")->number / find(c, "memory", "triad, all")->value - 1) < 1e-3);
+	assert_true(fabs(lk_json_get(triad, "value")->number / find(calibrated, "memory", "triad, all")->value - 1) < 1e-3);
 	assert_string_equal(lk_json_get(triad, "unit")->text, "GB/s");
-	lk_calibrate_free(c);
+	lk_calibrate_free(calibrated);
 	lk_arena_free(&arena);
 	unlink(path);
 }
@@ -302,11 +302,11 @@ static void test_measured_costs(void **state) {
 /* ---- what is refused ---- */
 
 static void refused(const lk_calibrate_request *request, const char *where, const char *what) {
-	lk_calibrated *c = NULL;
+	lk_calibrated *calibrated = NULL;
 	lk_error err = {0};
 	char text[1024];
-	assert_int_not_equal(lk_calibrate(request, &c, &err), LK_OK);
-	assert_null(c);
+	assert_int_not_equal(lk_calibrate(request, &calibrated, &err), LK_OK);
+	assert_null(calibrated);
 	lk_error_text(&err, text, sizeof text);
 	if (strncmp(text, where, strlen(where)) != 0 || !strstr(text, what)) fail_msg("%s", text);
 }

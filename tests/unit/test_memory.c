@@ -36,22 +36,22 @@ struct fixture {
 };
 
 /* A launch line on eight devices; the walk over its last stage. */
-static void launch(struct fixture *f, const char *gpu, const char *line) {
+static void launch(struct fixture *fixture, const char *gpu, const char *line) {
 	char text[1000];
 	lk_error err = {0};
 	lk_launch out = {0};
-	memset(f, 0, sizeof *f);
-	lk_status status = lk_launch_text(&f->arena, line, strlen(line), "line", &out, &err);
+	memset(fixture, 0, sizeof *fixture);
+	lk_status status = lk_launch_text(&fixture->arena, line, strlen(line), "line", &out, &err);
 	if (status == LK_OK) {
-		f->job = *out.job;
-		status = lk_cluster_simple(&f->arena, lk_device_find(gpu), f->job.gpus, 0, 0, &f->cluster, &err);
+		fixture->job = *out.job;
+		status = lk_cluster_simple(&fixture->arena, lk_device_find(gpu), fixture->job.gpus, 0, 0, &fixture->cluster, &err);
 	}
 	lk_step step = {0};
-	if (status == LK_OK) status = lk_job_complete(&f->job, &f->cluster, &err);
+	if (status == LK_OK) status = lk_job_complete(&fixture->job, &fixture->cluster, &err);
 	if (status == LK_OK)
-		status = lk_step_ask(&f->job, &f->cluster, &(lk_step_options){.memory_only = true}, &step, &err);
+		status = lk_step_ask(&fixture->job, &fixture->cluster, &(lk_step_options){.memory_only = true}, &step, &err);
 	if (status != LK_OK) fail_msg("%s", lk_error_text(&err, text, sizeof text));
-	f->walk = step.memory[f->job.pp - 1].walk;
+	fixture->walk = step.memory[fixture->job.pp - 1].walk;
 	lk_step_free(&step);
 }
 
@@ -60,8 +60,8 @@ static void launch(struct fixture *f, const char *gpu, const char *line) {
 	"--seq-length 1024 --micro-batch-size 4 --global-batch-size 32 --vocab-size 50257 --bf16 "                         \
 	"--no-create-attention-mask-in-dataloader "
 
-static void finish(struct fixture *f) {
-	lk_arena_free(&f->arena);
+static void finish(struct fixture *fixture) {
+	lk_arena_free(&fixture->arena);
 }
 
 static const double sb = 4096, h = 512, a = 8, layers = 12;
@@ -242,9 +242,9 @@ static void bands_hold_four_of_five(void **state) {
 
 /* ---- measured ---- */
 
-static const lk_accuracy *part(const lk_validation *v, const char *name) {
-	for (int i = 0; i < v->group_count; i++)
-		if (strcmp(v->groups[i].name, name) == 0) return &v->groups[i];
+static const lk_accuracy *part(const lk_validation *validation, const char *name) {
+	for (int i = 0; i < validation->group_count; i++)
+		if (strcmp(validation->groups[i].name, name) == 0) return &validation->groups[i];
 	fail_msg("no part \"%s\"", name);
 	return NULL;
 }
@@ -252,21 +252,21 @@ static const lk_accuracy *part(const lk_validation *v, const char *name) {
 static void bars_hold(void **state) {
 	(void)state;
 	lk_validate_request request;
-	lk_validation *v;
+	lk_validation *validation;
 	lk_error err = {0};
 	lk_validate_defaults(&request);
 	request.table = need_data(measured), request.memory = request.cross = true;
-	assert_int_equal(lk_validate(&request, &v, &err), LK_OK);
-	const lk_accuracy *dense = part(v, "gpt without experts");
-	assert_true(v->summary.skipped + v->summary.suspect <= 0.02 * v->summary.rows);
-	assert_true(v->summary.median_error < 0.06);
+	assert_int_equal(lk_validate(&request, &validation, &err), LK_OK);
+	const lk_accuracy *dense = part(validation, "gpt without experts");
+	assert_true(validation->summary.skipped + validation->summary.suspect <= 0.02 * validation->summary.rows);
+	assert_true(validation->summary.median_error < 0.06);
 	assert_true(dense->median_error < 0.03 && dense->p90_error < 0.08);
-	assert_true(v->baselines[0].median_error > v->summary.median_error);
+	assert_true(validation->baselines[0].median_error > validation->summary.median_error);
 	for (int c = 0; c < LK_MEMORY_CLASSES; c++) {
-		const lk_accuracy *one = part(v, lk_memory_classes[c]);
+		const lk_accuracy *one = part(validation, lk_memory_classes[c]);
 		assert_true(one->coverage >= 0.7 && one->coverage <= 0.9);
 	}
-	lk_validate_free(v);
+	lk_validate_free(validation);
 }
 
 /* The committed ranges are what the data give. */

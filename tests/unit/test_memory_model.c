@@ -26,9 +26,9 @@ static const lk_device *device(const char *name) {
 }
 
 static const lk_memory_kernel *kernel(const char *name) {
-	const lk_memory_kernel *k = lk_memory_kernel_find(name);
-	if (!k) fail_msg("%s is not known", name);
-	return k;
+	const lk_memory_kernel *memory_kernel = lk_memory_kernel_find(name);
+	if (!memory_kernel) fail_msg("%s is not known", name);
+	return memory_kernel;
 }
 
 static lk_memory_model random_model(uint64_t seed) {
@@ -41,9 +41,9 @@ static lk_memory_model random_model(uint64_t seed) {
 	return lk_memory_model_from(x);
 }
 
-static double seconds(const lk_memory_model *m, const lk_device *d, const char *name, double rows, double width) {
+static double seconds(const lk_memory_model *model, const lk_device *device, const char *name, double rows, double width) {
 	lk_memory_work work = lk_memory_work_of(kernel(name), rows, width, 4);
-	return lk_memory_seconds(m, d, &work);
+	return lk_memory_seconds(model, device, &work);
 }
 
 /* ---- the formula ---- */
@@ -53,17 +53,17 @@ static void test_limits(void **state) {
 	const char *const names[] = {"add", "softmax", "rmsnorm", "rope"};
 	for (uint64_t seed = 0; seed < 400; seed++) {
 		lk_memory_model m = random_model(seed);
-		const lk_device *d = lk_device_at((int)(seed % (uint64_t)lk_device_count()));
+		const lk_device *device = lk_device_at((int)(seed % (uint64_t)lk_device_count()));
 		const char *name = names[seed % 4];
 		double rows = floor(exp(12 * lk_uniform(seed, 100))), width = 1 + floor(exp(9 * lk_uniform(seed, 101)));
-		double t = seconds(&m, d, name, rows, width);
+		double t = seconds(&m, device, name, rows, width);
 		lk_memory_work work = lk_memory_work_of(kernel(name), rows, width, 4);
 		assert_true(isfinite(t) && t > 0);
 		assert_true(t >= m.floor_s && t >= m.start_s);
-		assert_true(t >= work.bytes / (d->memory_rate * m.efficiency * (1 + m.cache_gain)));
-		assert_true(seconds(&m, d, name, 2 * rows, width) >= t * (1 - 1e-12));
+		assert_true(t >= work.bytes / (device->memory_rate * m.efficiency * (1 + m.cache_gain)));
+		assert_true(seconds(&m, device, name, 2 * rows, width) >= t * (1 - 1e-12));
 		m.efficiency *= 2;
-		assert_true(seconds(&m, d, name, rows, width) <= t * (1 + 1e-12));
+		assert_true(seconds(&m, device, name, rows, width) <= t * (1 + 1e-12));
 	}
 }
 
@@ -92,17 +92,17 @@ static void test_passes(void **state) {
 
 /* ---- numbers ---- */
 
-static void put(lk_calibration *c, const char *subject, const char *variant, double efficiency) {
-	lk_calibration_row *row = lk_calibration_add(c, "memory", subject, variant);
+static void put(lk_calibration *calibration, const char *subject, const char *variant, double efficiency) {
+	lk_calibration_row *row = lk_calibration_add(calibration, "memory", subject, variant);
 	assert_non_null(row);
 	lk_calibration_put(row, "efficiency", efficiency);
 }
 
-static double efficiency_of(const lk_calibration *c, const char *name, const char *op, const char *without,
+static double efficiency_of(const lk_calibration *calibration, const char *name, const char *op, const char *without,
                             lk_memory_basis wanted) {
 	lk_memory_basis basis;
 	const lk_device *left_out = without ? device(without) : NULL;
-	lk_memory_model m = lk_memory_model_find(c, device(name), kernel(op), LK_FP16, left_out, &basis);
+	lk_memory_model m = lk_memory_model_find(calibration, device(name), kernel(op), LK_FP16, left_out, &basis);
 	assert_int_equal(basis, wanted);
 	return m.efficiency;
 }
@@ -278,31 +278,31 @@ static void test_network_time(void **state) {
 
 static lk_validation *validate(const char *path, bool models) {
 	lk_validate_request request;
-	lk_validation *v;
+	lk_validation *validation;
 	lk_error err = {0};
 	lk_validate_defaults(&request);
 	request.table = path, request.models = models, request.ops = !models, request.cross = true;
-	if (lk_validate(&request, &v, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return v;
+	if (lk_validate(&request, &validation, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	return validation;
 }
 
 static void test_networks_measured(void **state) {
 	(void)state;
-	lk_validation *v = validate(need_data("measured/fp32_models_e2e.csv"), true);
-	assert_true(v->summary.geomean_error < 0.10);
-	assert_true(v->summary.skipped * 50 <= v->summary.rows);
-	assert_true(v->summary.coverage > 0.7 && v->summary.coverage < 0.9);
-	lk_validate_free(v);
+	lk_validation *validation = validate(need_data("measured/fp32_models_e2e.csv"), true);
+	assert_true(validation->summary.geomean_error < 0.10);
+	assert_true(validation->summary.skipped * 50 <= validation->summary.rows);
+	assert_true(validation->summary.coverage > 0.7 && validation->summary.coverage < 0.9);
+	lk_validate_free(validation);
 }
 
 static void test_kernels_measured(void **state) {
 	(void)state;
 	if (!getenv("LOCKSTEP_LONG")) skip();
-	lk_validation *v = validate(need_data("measured/ops_fp32_memory.csv.gz"), false);
-	assert_true(v->summary.geomean_error < 0.08);
-	assert_int_equal(v->summary.skipped, 0);
-	assert_true(v->summary.coverage > 0.7 && v->summary.coverage < 0.9);
-	lk_validate_free(v);
+	lk_validation *validation = validate(need_data("measured/ops_fp32_memory.csv.gz"), false);
+	assert_true(validation->summary.geomean_error < 0.08);
+	assert_int_equal(validation->summary.skipped, 0);
+	assert_true(validation->summary.coverage > 0.7 && validation->summary.coverage < 0.9);
+	lk_validate_free(validation);
 }
 
 /* The rows as text are the committed file. */

@@ -45,11 +45,11 @@ static lk_model model_of(const char *text) {
 	return model;
 }
 
-static double parts(const lk_model *m) {
-	double sum = lk_model_embedding_params(m) + lk_model_head_params(m);
-	for (int i = 0; i < m->layers + m->decoder_layers; i++) {
-		lk_layer_params p = lk_model_layer_params(m, i);
-		assert_true((p.attention > 0 || m->network == LK_NET_CONV) && p.mlp >= 0 && p.router >= 0 && p.experts >= 0 && p.norms >= 0);
+static double parts(const lk_model *model) {
+	double sum = lk_model_embedding_params(model) + lk_model_head_params(model);
+	for (int i = 0; i < model->layers + model->decoder_layers; i++) {
+		lk_layer_params p = lk_model_layer_params(model, i);
+		assert_true((p.attention > 0 || model->network == LK_NET_CONV) && p.mlp >= 0 && p.router >= 0 && p.experts >= 0 && p.norms >= 0);
 		sum += p.attention + p.mlp + p.router + p.experts + p.norms;
 	}
 	return sum;
@@ -91,22 +91,22 @@ static void test_presets(void **state) {
 	int count = lk_model_preset_count(), stated = 0;
 	assert_true(count > 100);
 	for (int i = 0; i < count; i++) {
-		const lk_model *m = lk_model_preset_at(i);
-		assert_non_null(m);
-		assert_true(parts(m) == lk_model_params(m));
-		double active = lk_model_active_params(m);
-		assert_true(m->experts > 0 ? active < lk_model_params(m) : active == lk_model_params(m));
+		const lk_model *model = lk_model_preset_at(i);
+		assert_non_null(model);
+		assert_true(parts(model) == lk_model_params(model));
+		double active = lk_model_active_params(model);
+		assert_true(model->experts > 0 ? active < lk_model_params(model) : active == lk_model_params(model));
 		char file[128];
-		snprintf(file, sizeof file, "models/%s.json", m->name);
+		snprintf(file, sizeof file, "models/%s.json", model->name);
 		const char *text = lk_data_file(file, NULL), *total = text ? strstr(text, "\"_params\": ") : NULL;
 		assert_non_null(text);
 		assert_non_null(strstr(text, "\"_source\": "));
 		if (!total) continue;
 		stated++;
-		if (atof(total + strlen("\"_params\": ")) != lk_model_params(m)) fail_msg("%s: %.0f", m->name, lk_model_params(m));
-		lk_model again = preset(m->name);
-		assert_string_equal(again.name, m->name);
-		assert_true(lk_model_params(&again) == lk_model_params(m));
+		if (atof(total + strlen("\"_params\": ")) != lk_model_params(model)) fail_msg("%s: %.0f", model->name, lk_model_params(model));
+		lk_model again = preset(model->name);
+		assert_string_equal(again.name, model->name);
+		assert_true(lk_model_params(&again) == lk_model_params(model));
 	}
 	assert_true(stated > 80);
 	assert_null(lk_model_preset_at(-1));
@@ -260,9 +260,9 @@ static void test_windows(void **state) {
 	assert_int_equal(lk_model_window(&oss, 1), 0);
 }
 
-static int moe_layers(const lk_model *m) {
+static int moe_layers(const lk_model *model) {
 	int count = 0;
-	for (int i = -1; i <= m->layers; i++) count += lk_model_is_moe(m, i);
+	for (int i = -1; i <= model->layers; i++) count += lk_model_is_moe(model, i);
 	return count;
 }
 

@@ -47,15 +47,15 @@ static lk_status try_read(const lk_read_limits *limits, lk_capture **out, lk_err
 }
 
 static lk_capture *read_capture(void) {
-	lk_capture *c;
+	lk_capture *capture;
 	lk_error err = {0};
-	if (try_read(NULL, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return c;
+	if (try_read(NULL, &capture, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	return capture;
 }
 
-static uint32_t find(const lk_capture *c, lk_event_kind kind, const char *name) {
-	for (uint32_t i = 0; i < c->count; i++)
-		if (c->kind[i] == kind && strcmp(lk_capture_text(c, c->name[i]), name) == 0) return i;
+static uint32_t find(const lk_capture *capture, lk_event_kind kind, const char *name) {
+	for (uint32_t i = 0; i < capture->count; i++)
+		if (capture->kind[i] == kind && strcmp(lk_capture_text(capture, capture->name[i]), name) == 0) return i;
 	fail_msg("no %s", name);
 	return 0;
 }
@@ -88,75 +88,75 @@ static uint32_t find(const lk_capture *c, lk_event_kind kind, const char *name) 
 static void test_everything(void **state) {
 	(void)state;
 	make(STRINGS KERNELS CALLS REST);
-	lk_capture *c = read_capture();
-	assert_int_equal(c->count, 2 + 3 + 1 + 1 + 1 + 2);
-	assert_int_equal(c->dropped, 2);
-	assert_string_equal(lk_capture_text(c, c->device), "NVIDIA H100 80GB HBM3");
-	assert_int_equal(c->sms, 132);
-	assert_true(c->absolute && c->origin_ns == 1700000000000001000);
-	uint32_t gemm = find(c, LK_EVENT_KERNEL, "gemm<float>(int)"), call = find(c, LK_EVENT_RUNTIME, "cudaLaunchKernel");
-	assert_int_equal(c->launch[gemm], call);
-	assert_int_equal(c->launch[call], gemm);
-	assert_int_equal(c->start_ns[gemm], 4000);
-	assert_int_equal(c->dur_ns[gemm], 4000);
-	assert_int_equal(c->shape[gemm], 8);
-	assert_int_equal(c->types[gemm], 128);
-	assert_int_equal(c->lanes.at[c->lane[gemm]].thread, 7);
-	assert_int_equal(c->lanes.at[c->lane[call]].process, 77);
-	assert_int_equal(c->lanes.at[c->lane[call]].thread, 78);
-	uint32_t step = find(c, LK_EVENT_NOTE, "ProfilerStep#4"), note = find(c, LK_EVENT_NOTE, "nccl:all_reduce");
-	assert_int_equal(c->parent[note], step);
-	assert_int_equal(c->parent[call], note);
-	uint32_t copy = find(c, LK_EVENT_MEMCPY, "Memcpy HtoD");
-	assert_int_equal(c->value[copy], 4096);
-	assert_int_equal(lk_capture_sync(c, find(c, LK_EVENT_SYNC, "Stream Sync"))->kind, LK_SYNC_STREAM);
+	lk_capture *capture = read_capture();
+	assert_int_equal(capture->count, 2 + 3 + 1 + 1 + 1 + 2);
+	assert_int_equal(capture->dropped, 2);
+	assert_string_equal(lk_capture_text(capture, capture->device), "NVIDIA H100 80GB HBM3");
+	assert_int_equal(capture->sms, 132);
+	assert_true(capture->absolute && capture->origin_ns == 1700000000000001000);
+	uint32_t gemm = find(capture, LK_EVENT_KERNEL, "gemm<float>(int)"), call = find(capture, LK_EVENT_RUNTIME, "cudaLaunchKernel");
+	assert_int_equal(capture->launch[gemm], call);
+	assert_int_equal(capture->launch[call], gemm);
+	assert_int_equal(capture->start_ns[gemm], 4000);
+	assert_int_equal(capture->dur_ns[gemm], 4000);
+	assert_int_equal(capture->shape[gemm], 8);
+	assert_int_equal(capture->types[gemm], 128);
+	assert_int_equal(capture->lanes.at[capture->lane[gemm]].thread, 7);
+	assert_int_equal(capture->lanes.at[capture->lane[call]].process, 77);
+	assert_int_equal(capture->lanes.at[capture->lane[call]].thread, 78);
+	uint32_t step = find(capture, LK_EVENT_NOTE, "ProfilerStep#4"), note = find(capture, LK_EVENT_NOTE, "nccl:all_reduce");
+	assert_int_equal(capture->parent[note], step);
+	assert_int_equal(capture->parent[call], note);
+	uint32_t copy = find(capture, LK_EVENT_MEMCPY, "Memcpy HtoD");
+	assert_int_equal(capture->value[copy], 4096);
+	assert_int_equal(lk_capture_sync(capture, find(capture, LK_EVENT_SYNC, "Stream Sync"))->kind, LK_SYNC_STREAM);
 	lk_capture_steps steps = {0};
-	assert_int_equal(lk_capture_find_steps(c, &steps, NULL), LK_OK);
+	assert_int_equal(lk_capture_find_steps(capture, &steps, NULL), LK_OK);
 	assert_int_equal(steps.count, 1);
 	assert_int_equal(steps.at[0].number, 4);
 	lk_vec_free(&steps);
-	lk_capture_free(c);
+	lk_capture_free(capture);
 }
 
 /* Tables come when something goes into them. */
 static void test_parts(void **state) {
 	(void)state;
 	make(STRINGS KERNELS);
-	lk_capture *c = read_capture();
-	assert_int_equal(c->count, 2);
-	lk_capture_free(c);
+	lk_capture *capture = read_capture();
+	assert_int_equal(capture->count, 2);
+	lk_capture_free(capture);
 	make(CALLS); /* names without texts */
-	c = read_capture();
-	assert_int_equal(c->count, 3);
-	assert_int_equal(c->name[0], 0);
-	lk_capture_free(c);
+	capture = read_capture();
+	assert_int_equal(capture->count, 3);
+	assert_int_equal(capture->name[0], 0);
+	lk_capture_free(capture);
 	make("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, shortName); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 'in place')");
-	c = read_capture();
-	find(c, LK_EVENT_KERNEL, "in place");
-	lk_capture_free(c);
+	capture = read_capture();
+	find(capture, LK_EVENT_KERNEL, "in place");
+	lk_capture_free(capture);
 }
 
 static void test_processes(void **state) {
 	(void)state;
 	make(STRINGS KERNELS CALLS REST "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 1, 1, 7, 11, 1308622848, 1, 2, 1, 1, 1, 1, 1, 1)");
-	lk_capture *c = read_capture();
-	assert_int_equal(c->count, 10);
-	assert_int_equal(c->warnings.count, 1);
-	assert_non_null(strstr(c->warnings.at[0], "2 processes"));
-	lk_capture_free(c);
+	lk_capture *capture = read_capture();
+	assert_int_equal(capture->count, 10);
+	assert_int_equal(capture->warnings.count, 1);
+	assert_non_null(strstr(capture->warnings.at[0], "2 processes"));
+	lk_capture_free(capture);
 }
 
 static void refuse(const char *sql, const char *what) {
-	lk_capture *c;
+	lk_capture *capture;
 	lk_error err = {0};
 	make(sql);
-	assert_int_equal(try_read(NULL, &c, &err), LK_ERR_INPUT);
+	assert_int_equal(try_read(NULL, &capture, &err), LK_ERR_INPUT);
 	if (!strstr(err.what, what) || !err.hint[0]) fail_msg("%s: %s", err.what, err.hint);
 }
 
 static void test_refused(void **state) {
 	(void)state;
-	lk_capture *c;
+	lk_capture *capture;
 	lk_error err = {0};
 	refuse("", "holds no kernels");
 	refuse("CREATE TABLE other(a)", "holds no kernels");
@@ -172,12 +172,12 @@ static void test_refused(void **state) {
 	       "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL(start, end) VALUES (1, 2)", "SQLite");
 	lk_read_limits few = {.events = 2};
 	make(STRINGS CALLS);
-	assert_int_equal(try_read(&few, &c, &err), LK_ERR_INPUT);
+	assert_int_equal(try_read(&few, &capture, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "over 2 events"));
 	FILE *text = fopen(path, "w");
 	for (int i = 0; i < 2000; i++) fputs("no database", text);
 	fclose(text);
-	assert_int_equal(try_read(NULL, &c, &err), LK_ERR_INPUT);
+	assert_int_equal(try_read(NULL, &capture, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "not a database"));
 }
 

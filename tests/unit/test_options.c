@@ -291,9 +291,9 @@ static char *written(const char *what, bool colour) {
 static void help_is_complete_and_narrow(void **state) {
 	(void)state;
 	char *text = written("help", false), *colour = written("help", true);
-	for (const lk_option *o = options; o->name; o++) {
+	for (const lk_option *option = options; option->name; option++) {
 		char name[64];
-		snprintf(name, sizeof name, " --%s", o->name);
+		snprintf(name, sizeof name, " --%s", option->name);
 		assert_non_null(strstr(text, name));
 	}
 	static const char *const parts[] = {

@@ -104,8 +104,8 @@ static char *print_rows(const lk_sweep_row *rows, size_t count, int format, bool
 	return text;
 }
 
-static char *print_one(const lk_prediction *p, int format, bool verbose) {
-	lk_sweep_row row = {.prediction = p};
+static char *print_one(const lk_prediction *prediction, int format, bool verbose) {
+	lk_sweep_row row = {.prediction = prediction};
 	return print_rows(&row, 1, format, verbose, false);
 }
 
@@ -288,16 +288,16 @@ struct grid {
 };
 
 /* Four combinations of --tp and --zero: the first does not fit, the third is refused, the last is the fastest. */
-static void make_grid(struct grid *g) {
-	*g = (struct grid){.refusal = {LK_ERR_INPUT, "--tp", "64 heads do not divide by 7", "nearest: 4, 8"}};
+static void make_grid(struct grid *grid) {
+	*grid = (struct grid){.refusal = {LK_ERR_INPUT, "--tp", "64 heads do not divide by 7", "nearest: 4, 8"}};
 	for (int i = 0; i < 4; i++) {
-		g->p[i] = whole();
-		lk_predict_defaults(&g->r[i]);
-		g->r[i].model = "llama3.1-70b", g->r[i].tp = i == 2 ? 7 : 4, g->r[i].zero = i % 2 ? "3" : "1";
-		g->p[i].tokens_per_s_per_gpu = 1000 + i;
-		g->rows[i] = (lk_sweep_row){i == 2 ? NULL : &g->p[i], i == 2 ? &g->refusal : NULL, &g->r[i]};
+		grid->p[i] = whole();
+		lk_predict_defaults(&grid->r[i]);
+		grid->r[i].model = "llama3.1-70b", grid->r[i].tp = i == 2 ? 7 : 4, grid->r[i].zero = i % 2 ? "3" : "1";
+		grid->p[i].tokens_per_s_per_gpu = 1000 + i;
+		grid->rows[i] = (lk_sweep_row){i == 2 ? NULL : &grid->p[i], i == 2 ? &grid->refusal : NULL, &grid->r[i]};
 	}
-	g->p[0].fits = false, g->p[0].tokens_per_s_per_gpu = 5000;
+	grid->p[0].fits = false, grid->p[0].tokens_per_s_per_gpu = 5000;
 }
 
 static void test_sweep_text(void **state) {
@@ -392,9 +392,9 @@ static const lk_value *parse(lk_arena *arena, const char *text) {
 }
 
 static double number(const lk_value *object, const char *key) {
-	const lk_value *v = lk_json_get(object, key);
-	if (!v || v->kind != LK_JSON_NUMBER) fail_msg("no number %s", key);
-	return v->number;
+	const lk_value *value = lk_json_get(object, key);
+	if (!value || value->kind != LK_JSON_NUMBER) fail_msg("no number %s", key);
+	return value->number;
 }
 
 static void test_json(void **state) {
@@ -437,17 +437,17 @@ static void test_json(void **state) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_prediction p = whole();
 	char *text = print_one(&p, LK_OUTPUT_JSON, false);
-	const lk_value *v = parse(&arena, text);
-	assert_int_equal(v->kind, LK_JSON_OBJECT);
-	assert_int_equal(v->count, sizeof keys / sizeof *keys);
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_string_equal(v->keys[i], keys[i]);
-	assert_true(number(v, "peak_bytes") == 73.6 * GIB);
-	assert_true(number(v, "model_tflops_per_gpu") == 445);
-	assert_true(number(lk_json_get(lk_json_get(v, "breakdown"), "tp"), "hidden_s") == 3);
-	assert_true(number(&lk_json_get(v, "memory")->items[1], "total_bytes") == 40 * GIB);
-	assert_true(number(lk_json_get(v, "layout"), "microbatches") == 128);
-	assert_string_equal(lk_json_get(v, "ignored")->items[0].text, ignored[0]);
-	assert_string_equal(lk_json_get(v, "version")->text, lk_version());
+	const lk_value *value = parse(&arena, text);
+	assert_int_equal(value->kind, LK_JSON_OBJECT);
+	assert_int_equal(value->count, sizeof keys / sizeof *keys);
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_string_equal(value->keys[i], keys[i]);
+	assert_true(number(value, "peak_bytes") == 73.6 * GIB);
+	assert_true(number(value, "model_tflops_per_gpu") == 445);
+	assert_true(number(lk_json_get(lk_json_get(value, "breakdown"), "tp"), "hidden_s") == 3);
+	assert_true(number(&lk_json_get(value, "memory")->items[1], "total_bytes") == 40 * GIB);
+	assert_true(number(lk_json_get(value, "layout"), "microbatches") == 128);
+	assert_string_equal(lk_json_get(value, "ignored")->items[0].text, ignored[0]);
+	assert_string_equal(lk_json_get(value, "version")->text, lk_version());
 	free(text);
 	lk_arena_free(&arena);
 }
@@ -459,10 +459,10 @@ static void test_json_unknown(void **state) {
 	lk_prediction p = whole();
 	p.days = p.gpu_hours = p.goodput = p.tokens_per_s_per_gpu = 0, p.warning = NULL;
 	char *text = print_one(&p, LK_OUTPUT_JSON, false);
-	const lk_value *v = parse(&arena, text);
+	const lk_value *value = parse(&arena, text);
 	const char *const empty[] = {"days", "gpu_hours", "goodput", "tokens_per_s_per_gpu", "warning"};
 	for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
-		assert_int_equal(lk_json_get(v, empty[i])->kind, LK_JSON_NULL);
+		assert_int_equal(lk_json_get(value, empty[i])->kind, LK_JSON_NULL);
 	free(text);
 	lk_arena_free(&arena);
 }
@@ -474,19 +474,19 @@ static void test_json_sweep(void **state) {
 	make_grid(&g);
 	char *text = print_rows(g.rows, 4, LK_OUTPUT_JSON, false, false),
 		 *lines = print_rows(g.rows, 4, LK_OUTPUT_JSONL, false, false);
-	const lk_value *v = parse(&arena, text);
-	assert_int_equal(v->kind, LK_JSON_ARRAY);
-	assert_int_equal(v->count, 4);
-	assert_int_equal(lk_json_get(&v->items[2], "fits")->kind, LK_JSON_NULL);
-	assert_string_equal(lk_json_get(&v->items[2], "refused")->text, "--tp: 64 heads do not divide by 7; nearest: 4, 8");
-	assert_null(lk_json_get(&v->items[3], "refused"));
-	assert_true(number(lk_json_get(&v->items[2], "asked"), "tp") == 7);
-	assert_string_equal(lk_json_get(lk_json_get(&v->items[3], "asked"), "zero")->text, "3");
-	assert_int_equal(lk_json_get(&v->items[3], "asked")->count, 2);
+	const lk_value *value = parse(&arena, text);
+	assert_int_equal(value->kind, LK_JSON_ARRAY);
+	assert_int_equal(value->count, 4);
+	assert_int_equal(lk_json_get(&value->items[2], "fits")->kind, LK_JSON_NULL);
+	assert_string_equal(lk_json_get(&value->items[2], "refused")->text, "--tp: 64 heads do not divide by 7; nearest: 4, 8");
+	assert_null(lk_json_get(&value->items[3], "refused"));
+	assert_true(number(lk_json_get(&value->items[2], "asked"), "tp") == 7);
+	assert_string_equal(lk_json_get(lk_json_get(&value->items[3], "asked"), "zero")->text, "3");
+	assert_int_equal(lk_json_get(&value->items[3], "asked")->count, 2);
 	size_t count = 0;
 	for (char *line = strtok(lines, "\n"); line; line = strtok(NULL, "\n"), count++) {
 		const lk_value *one = parse(&arena, line);
-		assert_int_equal(one->count, v->items[count].count);
+		assert_int_equal(one->count, value->items[count].count);
 	}
 	assert_int_equal(count, 4);
 	free(text);

@@ -24,74 +24,74 @@ static struct writer begin(int rank, int world, const char *marker) {
 	return w;
 }
 
-static void text(struct writer *w, lk_record_kind kind, uint32_t object, int size, const char *said) {
+static void text(struct writer *writer, lk_record_kind kind, uint32_t object, int size, const char *said) {
 	lk_record_entry head = {.object = object, .comm = {.peer = size}};
-	lk_recorder_text(&w->r, &w->place, &head, kind, said, strlen(said));
+	lk_recorder_text(&writer->r, &writer->place, &head, kind, said, strlen(said));
 }
 
 /* A call that takes so long, after a while of own code. */
-static void comm(struct writer *w, lk_comm_what what, lk_comm_part part, uint32_t call, int64_t bytes, uint64_t request, int peer,
+static void comm(struct writer *writer, lk_comm_what what, lk_comm_part part, uint32_t call, int64_t bytes, uint64_t request, int peer,
                  int64_t own, int64_t takes) {
-	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
-	assert_non_null(e);
-	w->now += own;
-	e->object = 1;
-	e->start_ns = w->now, e->end_ns = w->now += takes;
-	e->bytes = bytes;
-	e->comm.what = (uint8_t)what, e->comm.part = (uint8_t)part, e->comm.call = call, e->comm.request = request;
-	e->comm.peer = peer, e->comm.from = -1;
-	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_COMM);
+	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
+	assert_non_null(entry);
+	writer->now += own;
+	entry->object = 1;
+	entry->start_ns = writer->now, entry->end_ns = writer->now += takes;
+	entry->bytes = bytes;
+	entry->comm.what = (uint8_t)what, entry->comm.part = (uint8_t)part, entry->comm.call = call, entry->comm.request = request;
+	entry->comm.peer = peer, entry->comm.from = -1;
+	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 }
 
-static void allreduce(struct writer *w, int64_t bytes, int64_t own, int64_t takes) {
-	comm(w, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, 1, bytes, 0, -1, own, takes);
+static void allreduce(struct writer *writer, int64_t bytes, int64_t own, int64_t takes) {
+	comm(writer, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, 1, bytes, 0, -1, own, takes);
 }
 
-static void file(struct writer *w, lk_record_kind kind, uint32_t object, int64_t bytes, int64_t own, int64_t takes) {
-	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
-	assert_non_null(e);
-	w->now += own;
-	e->object = object;
-	e->start_ns = w->now, e->end_ns = w->now += takes;
-	e->bytes = bytes;
-	e->io.count = 1;
-	lk_recorder_publish(&w->r, &w->place, e, kind);
+static void file(struct writer *writer, lk_record_kind kind, uint32_t object, int64_t bytes, int64_t own, int64_t takes) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
+	assert_non_null(entry);
+	writer->now += own;
+	entry->object = object;
+	entry->start_ns = writer->now, entry->end_ns = writer->now += takes;
+	entry->bytes = bytes;
+	entry->io.count = 1;
+	lk_recorder_publish(&writer->r, &writer->place, entry, kind);
 }
 
-static void names(struct writer *w) {
-	text(w, LK_RECORD_NAME, 1, 0, "MPI_Allreduce");
-	text(w, LK_RECORD_NAME, 2, 0, "MPI_Send");
-	text(w, LK_RECORD_NAME, 3, 0, "MPI_Iallreduce");
-	text(w, LK_RECORD_NAME, 4, 0, "MPI_Recv_init");
-	text(w, LK_RECORD_GROUP, 1, 2, "[4, 6]");
-	text(w, LK_RECORD_FILE, 1, 0, "/some/where/data.bin");
+static void names(struct writer *writer) {
+	text(writer, LK_RECORD_NAME, 1, 0, "MPI_Allreduce");
+	text(writer, LK_RECORD_NAME, 2, 0, "MPI_Send");
+	text(writer, LK_RECORD_NAME, 3, 0, "MPI_Iallreduce");
+	text(writer, LK_RECORD_NAME, 4, 0, "MPI_Recv_init");
+	text(writer, LK_RECORD_GROUP, 1, 2, "[4, 6]");
+	text(writer, LK_RECORD_FILE, 1, 0, "/some/where/data.bin");
 }
 
-static lk_capture *finish_at(struct writer *w, int64_t end) {
+static lk_capture *finish_at(struct writer *writer, int64_t end) {
 	lk_error err = {0};
-	lk_capture *c = NULL;
-	w->r.head->end_ns = end;
+	lk_capture *capture = NULL;
+	writer->r.head->end_ns = end;
 	char path[PATH_MAX];
-	strcpy(path, w->r.path);
-	lk_recorder_close(&w->r);
-	if (lk_capture_read(path, NULL, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return c;
+	strcpy(path, writer->r.path);
+	lk_recorder_close(&writer->r);
+	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	return capture;
 }
 
-static lk_capture *finish(struct writer *w) {
-	return finish_at(w, w->now);
+static lk_capture *finish(struct writer *writer) {
+	return finish_at(writer, writer->now);
 }
 
-static lk_capture_steps steps_of(const lk_capture *c) {
+static lk_capture_steps steps_of(const lk_capture *capture) {
 	lk_capture_steps steps = {0};
 	lk_error err = {0};
-	assert_int_equal(lk_capture_find_steps(c, &steps, &err), LK_OK);
+	assert_int_equal(lk_capture_find_steps(capture, &steps, &err), LK_OK);
 	return steps;
 }
 
-static uint32_t count_named(const lk_capture *c, lk_event_kind kind, const char *name) {
+static uint32_t count_named(const lk_capture *capture, lk_event_kind kind, const char *name) {
 	uint32_t count = 0;
-	for (uint32_t i = 0; i < c->count; i++) count += c->kind[i] == kind && strcmp(lk_capture_text(c, c->name[i]), name) == 0;
+	for (uint32_t i = 0; i < capture->count; i++) count += capture->kind[i] == kind && strcmp(lk_capture_text(capture, capture->name[i]), name) == 0;
 	return count;
 }
 
@@ -110,8 +110,8 @@ static void test_period(void **state) {
 			if (s == 7 || s == 12) allreduce(&w, 8, US, US), allreduce(&w, 9, US, US);
 		}
 		allreduce(&w, 11, 10 * US, US);
-		lk_capture *c = finish(&w);
-		lk_capture_steps steps = steps_of(c);
+		lk_capture *capture = finish(&w);
+		lk_capture_steps steps = steps_of(capture);
 		/* two calls alike are two steps: nothing tells them apart */
 		assert_int_equal(steps.count, calls == 2 ? 40 : 20);
 		for (size_t i = 1; i < steps.count; i++) assert_int_equal(steps.at[i].start_ns, steps.at[i - 1].end_ns);
@@ -120,7 +120,7 @@ static void test_period(void **state) {
 			if (i > 0 && i != 7 && i != 12) assert_int_equal(length, calls * 105 * US);
 		}
 		lk_vec_free(&steps);
-		lk_capture_free(c);
+		lk_capture_free(capture);
 	}
 }
 
@@ -129,39 +129,39 @@ static void test_no_period(void **state) {
 	struct writer w = begin(0, 2, "");
 	names(&w);
 	for (int i = 0; i < 50; i++) allreduce(&w, i * i + 1, 10 * US, US);
-	lk_capture *c = finish(&w);
-	lk_capture_steps steps = steps_of(c);
+	lk_capture *capture = finish(&w);
+	lk_capture_steps steps = steps_of(capture);
 	assert_int_equal(steps.count, 1);
 	assert_true(steps.at[0].event == LK_NONE);
 	lk_vec_free(&steps);
-	lk_capture_free(c);
+	lk_capture_free(capture);
 }
 
 /* ---- steps without MPI ---- */
 
-static void socket_call(struct writer *w, lk_record_kind kind, uint32_t peer, int64_t bytes, int64_t asked, bool goes_on, int64_t own) {
-	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
-	assert_non_null(e);
-	e->object = peer;
-	e->start_ns = w->now += own, e->end_ns = w->now += US;
-	e->bytes = bytes;
-	e->io.count = 1, e->io.most = asked, e->io.sequential = goes_on;
-	lk_recorder_publish(&w->r, &w->place, e, kind);
+static void socket_call(struct writer *writer, lk_record_kind kind, uint32_t peer, int64_t bytes, int64_t asked, bool goes_on, int64_t own) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
+	assert_non_null(entry);
+	entry->object = peer;
+	entry->start_ns = writer->now += own, entry->end_ns = writer->now += US;
+	entry->bytes = bytes;
+	entry->io.count = 1, entry->io.most = asked, entry->io.sequential = goes_on;
+	lk_recorder_publish(&writer->r, &writer->place, entry, kind);
 }
 
-static void waits(struct writer *w, int64_t own, int64_t takes) {
-	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
-	assert_non_null(e);
-	e->start_ns = w->now += own, e->end_ns = w->now += takes;
-	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_WAIT);
+static void waits(struct writer *writer, int64_t own, int64_t takes) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
+	assert_non_null(entry);
+	entry->start_ns = writer->now += own, entry->end_ns = writer->now += takes;
+	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_WAIT);
 }
 
-static size_t count_steps(struct writer *w) {
-	lk_capture *c = finish(w);
-	lk_capture_steps steps = steps_of(c);
+static size_t count_steps(struct writer *writer) {
+	lk_capture *capture = finish(writer);
+	lk_capture_steps steps = steps_of(capture);
 	size_t count = steps.at[0].event == LK_NONE ? 0 : steps.count;
 	lk_vec_free(&steps);
-	lk_capture_free(c);
+	lk_capture_free(capture);
 	return count;
 }
 
@@ -251,14 +251,14 @@ static void test_sockets_shown(void **state) {
 		socket_call(&w, LK_RECORD_RECEIVED, 1, 5000, 5000, false, US);
 		waits(&w, 2000 * US, 400 * US);
 	}
-	lk_capture *c = finish(&w);
+	lk_capture *capture = finish(&w);
 	int64_t sum = 0;
-	assert_int_equal(count_named(c, LK_EVENT_KERNEL, "sockets"), 10);
-	for (uint32_t i = 0; i < c->count; i++)
-		if (c->kind[i] == LK_EVENT_KERNEL && strcmp(lk_capture_text(c, c->name[i]), "sockets") == 0) sum += c->dur_ns[i];
+	assert_int_equal(count_named(capture, LK_EVENT_KERNEL, "sockets"), 10);
+	for (uint32_t i = 0; i < capture->count; i++)
+		if (capture->kind[i] == LK_EVENT_KERNEL && strcmp(lk_capture_text(capture, capture->name[i]), "sockets") == 0) sum += capture->dur_ns[i];
 	assert_in_range(sum, 10 * 500 * US, 10 * 510 * US);
-	assert_int_equal(c->processor, true);
-	lk_capture_free(c);
+	assert_int_equal(capture->processor, true);
+	lk_capture_free(capture);
 }
 
 static void test_marker(void **state) {
@@ -273,11 +273,11 @@ static void test_marker(void **state) {
 			file(&w, LK_RECORD_READ, 1, 100, 50 * US, 10 * US);
 			allreduce(&w, i, 10 * US, US), allreduce(&w, i * i, US, US);
 		}
-		lk_capture *c = finish_at(&w, stopped ? 0 : w.now);
-		lk_capture_steps steps = steps_of(c);
+		lk_capture *capture = finish_at(&w, stopped ? 0 : w.now);
+		lk_capture_steps steps = steps_of(capture);
 		assert_int_equal(steps.count, expected[m % 4] > 1 ? expected[m % 4] - stopped : 1);
 		lk_vec_free(&steps);
-		lk_capture_free(c);
+		lk_capture_free(capture);
 	}
 }
 
@@ -299,24 +299,24 @@ static void test_requests(void **state) {
 	}
 	comm(&w, LK_WHAT_SEND, LK_PART_WHOLE, 2, 60, 0, -2, 10 * US, US); /* to nobody */
 	comm(&w, LK_WHAT_SEND, LK_PART_WHOLE, 2, 61, 0, 0, 10 * US, US);
-	lk_capture *c = finish(&w);
-	assert_int_equal(c->rank, 4);
-	assert_int_equal(c->world, 8);
-	assert_int_equal(c->comms.count, 5);
+	lk_capture *capture = finish(&w);
+	assert_int_equal(capture->rank, 4);
+	assert_int_equal(capture->world, 8);
+	assert_int_equal(capture->comms.count, 5);
 	static const struct { unsigned kind; int64_t bytes, ns; int peer; } expected[] = {
 		{LK_OP_ALLREDUCE, 4000, 132 * US, -1}, {LK_OP_ALLREDUCE, 8000, 141 * US, -1}, {LK_OP_RECV, 600, 36 * US, 6},
 		{LK_OP_RECV, 600, 36 * US, 6},         {LK_OP_SEND, 61, US, 4},
 	};
-	for (size_t i = 0; i < c->comms.count; i++) {
-		const lk_comm_note *n = &c->comms.at[i];
-		assert_int_equal(n->kind, expected[i].kind);
-		assert_int_equal(n->in_elements * n->element_bytes, expected[i].bytes);
-		assert_int_equal(n->peer, expected[i].peer);
-		assert_string_equal(lk_capture_text(c, n->ranks), "[4, 6]");
+	for (size_t i = 0; i < capture->comms.count; i++) {
+		const lk_comm_note *note = &capture->comms.at[i];
+		assert_int_equal(note->kind, expected[i].kind);
+		assert_int_equal(note->in_elements * note->element_bytes, expected[i].bytes);
+		assert_int_equal(note->peer, expected[i].peer);
+		assert_string_equal(lk_capture_text(capture, note->ranks), "[4, 6]");
 		/* the nanosecond of the launch is not its own */
-		assert_in_range(c->dur_ns[n->event], expected[i].ns - 2, expected[i].ns);
+		assert_in_range(capture->dur_ns[note->event], expected[i].ns - 2, expected[i].ns);
 	}
-	lk_capture_free(c);
+	lk_capture_free(capture);
 }
 
 /* Of the main thread's time, what is own code, communication, or a file's leaves nothing over. */
@@ -330,21 +330,21 @@ static void test_adds_up(void **state) {
 		allreduce(&w, 16, 100 * US, 40 * US);
 	}
 	w.now += 17 * US;
-	lk_capture *c = finish(&w);
+	lk_capture *capture = finish(&w);
 	int64_t sum = 0;
-	for (uint32_t i = 0; i < c->count; i++) {
-		bool step = strncmp(lk_capture_text(c, c->name[i]), "ProfilerStep", 12) == 0;
-		if (c->kind[i] == LK_EVENT_KERNEL || (c->kind[i] == LK_EVENT_NOTE && !step)) sum += c->dur_ns[i];
+	for (uint32_t i = 0; i < capture->count; i++) {
+		bool step = strncmp(lk_capture_text(capture, capture->name[i]), "ProfilerStep", 12) == 0;
+		if (capture->kind[i] == LK_EVENT_KERNEL || (capture->kind[i] == LK_EVENT_NOTE && !step)) sum += capture->dur_ns[i];
 	}
 	/* a nanosecond of launch for each kernel */
-	uint32_t kernels = count_named(c, LK_EVENT_KERNEL, "own code") + count_named(c, LK_EVENT_KERNEL, "MPI_Allreduce");
+	uint32_t kernels = count_named(capture, LK_EVENT_KERNEL, "own code") + count_named(capture, LK_EVENT_KERNEL, "MPI_Allreduce");
 	assert_int_equal(sum + kernels, 30 * 205 * US + 17 * US);
-	assert_int_equal(count_named(c, LK_EVENT_NOTE, "file:read data.bin"), 30);
-	assert_int_equal(count_named(c, LK_EVENT_NOTE, "file:open data.bin"), 30);
-	for (size_t i = 0; i < c->lanes.count; i++)
-		for (uint32_t at = c->lanes.at[i].begin; at + 1 < c->lanes.at[i].end; at++)
-			if (c->lanes.at[i].stream) assert_true(lk_event_end(c, c->order[at]) <= c->start_ns[c->order[at + 1]]);
-	lk_capture_free(c);
+	assert_int_equal(count_named(capture, LK_EVENT_NOTE, "file:read data.bin"), 30);
+	assert_int_equal(count_named(capture, LK_EVENT_NOTE, "file:open data.bin"), 30);
+	for (size_t i = 0; i < capture->lanes.count; i++)
+		for (uint32_t at = capture->lanes.at[i].begin; at + 1 < capture->lanes.at[i].end; at++)
+			if (capture->lanes.at[i].stream) assert_true(lk_event_end(capture, capture->order[at]) <= capture->start_ns[capture->order[at + 1]]);
+	lk_capture_free(capture);
 }
 
 /* Damaged records are left out, with a warning. */
@@ -357,11 +357,11 @@ static void test_strange(void **state) {
 	w.place.block->record[13].start_ns = INT64_MIN;
 	w.place.block->record[14].comm.what = 200;
 	w.place.block->record[15].end_ns = INT64_MAX;
-	lk_capture *c = finish(&w);
-	assert_int_equal(count_named(c, LK_EVENT_KERNEL, "MPI_Allreduce"), 7);
-	assert_int_equal(c->warnings.count, 1);
-	assert_non_null(strstr(c->warnings.at[0], "3 records are damaged"));
-	lk_capture_free(c);
+	lk_capture *capture = finish(&w);
+	assert_int_equal(count_named(capture, LK_EVENT_KERNEL, "MPI_Allreduce"), 7);
+	assert_int_equal(capture->warnings.count, 1);
+	assert_non_null(strstr(capture->warnings.at[0], "3 records are damaged"));
+	lk_capture_free(capture);
 }
 
 int main(void) {

@@ -33,166 +33,166 @@ static struct writer *begin(void) {
 	return &w;
 }
 
-static void group(struct writer *w, uint32_t number, int size, const char *said) {
+static void group(struct writer *writer, uint32_t number, int size, const char *said) {
 	lk_record_entry head = {.object = number, .comm = {.peer = size}};
-	lk_recorder_text(&w->r, &w->place, &head, LK_RECORD_GROUP, said, strlen(said));
+	lk_recorder_text(&writer->r, &writer->place, &head, LK_RECORD_GROUP, said, strlen(said));
 }
 
-static lk_record_entry *next(struct writer *w, int64_t takes) {
-	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
-	assert_non_null(e);
-	e->start_ns = w->now += US, e->end_ns = w->now += takes;
-	return e;
+static lk_record_entry *next(struct writer *writer, int64_t takes) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
+	assert_non_null(entry);
+	entry->start_ns = writer->now += US, entry->end_ns = writer->now += takes;
+	return entry;
 }
 
-static uint64_t call(struct writer *w, lk_device_what what, uint32_t name, uint32_t stream, uint64_t serial, int64_t takes) {
-	lk_record_entry *e = next(w, takes);
-	e->device.what = (uint8_t)what, e->device.call = name, e->device.stream = stream, e->device.count = 1;
-	e->device.serial = serial ? serial : ++w->serial;
-	serial = e->device.serial;
-	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_DEVICE_CALL);
+static uint64_t call(struct writer *writer, lk_device_what what, uint32_t name, uint32_t stream, uint64_t serial, int64_t takes) {
+	lk_record_entry *entry = next(writer, takes);
+	entry->device.what = (uint8_t)what, entry->device.call = name, entry->device.stream = stream, entry->device.count = 1;
+	entry->device.serial = serial ? serial : ++writer->serial;
+	serial = entry->device.serial;
+	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_DEVICE_CALL);
 	return serial;
 }
 
-static uint64_t comm(struct writer *w, lk_comm_what what, uint32_t name, uint32_t stream, int64_t bytes, uint64_t serial) {
-	lk_record_entry *e = next(w, 2 * US);
-	e->object = 1, e->bytes = bytes;
-	e->comm.what = (uint8_t)what, e->comm.part = LK_PART_ENQUEUE, e->comm.call = name, e->comm.tag = (int32_t)stream;
-	e->comm.request = serial ? serial : ++w->serial;
-	serial = e->comm.request;
-	e->comm.peer = what == LK_WHAT_ALLREDUCE ? -1 : 0, e->comm.from = -1;
-	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_COMM);
+static uint64_t comm(struct writer *writer, lk_comm_what what, uint32_t name, uint32_t stream, int64_t bytes, uint64_t serial) {
+	lk_record_entry *entry = next(writer, 2 * US);
+	entry->object = 1, entry->bytes = bytes;
+	entry->comm.what = (uint8_t)what, entry->comm.part = LK_PART_ENQUEUE, entry->comm.call = name, entry->comm.tag = (int32_t)stream;
+	entry->comm.request = serial ? serial : ++writer->serial;
+	serial = entry->comm.request;
+	entry->comm.peer = what == LK_WHAT_ALLREDUCE ? -1 : 0, entry->comm.from = -1;
+	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 	return serial;
 }
 
-static void work(struct writer *w, lk_device_what what, uint32_t stream, uint64_t serial, int64_t start, int64_t takes) {
-	lk_record_entry *e = lk_recorder_next(&w->r, &w->place);
-	assert_non_null(e);
-	e->start_ns = start, e->end_ns = start + takes;
-	e->device.what = (uint8_t)what, e->device.stream = stream, e->device.serial = serial, e->device.count = 1;
-	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_DEVICE_WORK);
+static void work(struct writer *writer, lk_device_what what, uint32_t stream, uint64_t serial, int64_t start, int64_t takes) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
+	assert_non_null(entry);
+	entry->start_ns = start, entry->end_ns = start + takes;
+	entry->device.what = (uint8_t)what, entry->device.stream = stream, entry->device.serial = serial, entry->device.count = 1;
+	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_DEVICE_WORK);
 }
 
-static lk_capture *finish(struct writer *w) {
+static lk_capture *finish(struct writer *writer) {
 	lk_error err = {0};
-	lk_capture *c = NULL;
+	lk_capture *capture = NULL;
 	char path[PATH_MAX];
-	w->r.head->end_ns = w->now;
-	strcpy(path, w->r.path);
-	lk_recorder_close(&w->r);
-	if (lk_capture_read(path, NULL, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return c;
+	writer->r.head->end_ns = writer->now;
+	strcpy(path, writer->r.path);
+	lk_recorder_close(&writer->r);
+	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	return capture;
 }
 
-static uint32_t find(const lk_capture *c, lk_event_kind kind, const char *name, int which) {
-	for (uint32_t i = 0; i < c->count; i++)
-		if (c->kind[i] == kind && strcmp(lk_capture_text(c, c->name[i]), name) == 0 && which-- == 0) return i;
+static uint32_t find(const lk_capture *capture, lk_event_kind kind, const char *name, int which) {
+	for (uint32_t i = 0; i < capture->count; i++)
+		if (capture->kind[i] == kind && strcmp(lk_capture_text(capture, capture->name[i]), name) == 0 && which-- == 0) return i;
 	return LK_NONE;
 }
 
 /* Kernels, an event that the other stream waits for, an all-reduce there, and the host's wait. */
-static void one_step(struct writer *w) {
-	int64_t at = w->now;
-	uint64_t batch = call(w, LK_DEVICE_KERNEL, LAUNCH, 1, 0, US);
-	call(w, LK_DEVICE_KERNEL, LAUNCH, 1, batch, US);
-	uint64_t event = call(w, LK_DEVICE_RECORD, RECORD, 1, 0, US);
-	call(w, LK_DEVICE_STREAM_WAITS, STREAM_WAITS, 2, event, US);
-	uint64_t sum = comm(w, LK_WHAT_ALLREDUCE, ALLREDUCE, 2, 4000, 0);
-	call(w, LK_DEVICE_WAIT_STREAM, WAIT, 2, 0, 200 * US);
-	work(w, LK_DEVICE_KERNEL, 1, batch, at + 10 * US, 80 * US);
-	work(w, LK_DEVICE_COMM, 2, sum, at + 90 * US, 100 * US);
-	w->now += 50 * US;
+static void one_step(struct writer *writer) {
+	int64_t at = writer->now;
+	uint64_t batch = call(writer, LK_DEVICE_KERNEL, LAUNCH, 1, 0, US);
+	call(writer, LK_DEVICE_KERNEL, LAUNCH, 1, batch, US);
+	uint64_t event = call(writer, LK_DEVICE_RECORD, RECORD, 1, 0, US);
+	call(writer, LK_DEVICE_STREAM_WAITS, STREAM_WAITS, 2, event, US);
+	uint64_t sum = comm(writer, LK_WHAT_ALLREDUCE, ALLREDUCE, 2, 4000, 0);
+	call(writer, LK_DEVICE_WAIT_STREAM, WAIT, 2, 0, 200 * US);
+	work(writer, LK_DEVICE_KERNEL, 1, batch, at + 10 * US, 80 * US);
+	work(writer, LK_DEVICE_COMM, 2, sum, at + 90 * US, 100 * US);
+	writer->now += 50 * US;
 }
 
 static void test_joined(void **state) {
 	(void)state;
-	struct writer *w = begin();
-	group(w, 1, 2, "[1, 3]");
-	for (int i = 0; i < 6; i++) one_step(w);
-	lk_capture *c = finish(w);
+	struct writer *writer = begin();
+	group(writer, 1, 2, "[1, 3]");
+	for (int i = 0; i < 6; i++) one_step(writer);
+	lk_capture *capture = finish(writer);
 	for (int i = 0; i < 6; i++) {
-		uint32_t kernels = find(c, LK_EVENT_KERNEL, "kernels", i), sum = find(c, LK_EVENT_KERNEL, "ncclAllReduce", i);
+		uint32_t kernels = find(capture, LK_EVENT_KERNEL, "kernels", i), sum = find(capture, LK_EVENT_KERNEL, "ncclAllReduce", i);
 		assert_true(kernels != LK_NONE && sum != LK_NONE);
 		/* the first of two launches has the batch */
-		assert_int_equal(c->launch[kernels], find(c, LK_EVENT_RUNTIME, "cudaLaunchKernel", 2 * i));
-		assert_int_equal(c->launch[sum], find(c, LK_EVENT_RUNTIME, "ncclAllReduce", i));
-		assert_int_equal(c->dur_ns[kernels], 80 * US);
-		assert_int_equal(c->dur_ns[sum], 100 * US);
-		assert_true(c->lane[kernels] != c->lane[sum]);
-		const lk_comm_note *note = lk_capture_comm(c, sum);
+		assert_int_equal(capture->launch[kernels], find(capture, LK_EVENT_RUNTIME, "cudaLaunchKernel", 2 * i));
+		assert_int_equal(capture->launch[sum], find(capture, LK_EVENT_RUNTIME, "ncclAllReduce", i));
+		assert_int_equal(capture->dur_ns[kernels], 80 * US);
+		assert_int_equal(capture->dur_ns[sum], 100 * US);
+		assert_true(capture->lane[kernels] != capture->lane[sum]);
+		const lk_comm_note *note = lk_capture_comm(capture, sum);
 		assert_non_null(note);
 		assert_int_equal(note->group_size, 2);
-		assert_string_equal(lk_capture_text(c, note->ranks), "[1, 3]");
+		assert_string_equal(lk_capture_text(capture, note->ranks), "[1, 3]");
 		assert_true(note->in_elements == 4000);
-		const lk_sync_note *waits = lk_capture_sync(c, find(c, LK_EVENT_RUNTIME, "cudaStreamWaitEvent", i));
+		const lk_sync_note *waits = lk_capture_sync(capture, find(capture, LK_EVENT_RUNTIME, "cudaStreamWaitEvent", i));
 		assert_true(waits && waits->kind == LK_SYNC_STREAM_WAITS);
-		assert_int_equal(waits->stream, c->lane[sum]);
-		assert_int_equal(waits->on, c->lane[kernels]);
-		const lk_sync_note *host = lk_capture_sync(c, find(c, LK_EVENT_RUNTIME, "cudaStreamSynchronize", i));
-		assert_true(host && host->kind == LK_SYNC_STREAM && host->stream == c->lane[sum]);
+		assert_int_equal(waits->stream, capture->lane[sum]);
+		assert_int_equal(waits->on, capture->lane[kernels]);
+		const lk_sync_note *host = lk_capture_sync(capture, find(capture, LK_EVENT_RUNTIME, "cudaStreamSynchronize", i));
+		assert_true(host && host->kind == LK_SYNC_STREAM && host->stream == capture->lane[sum]);
 	}
-	assert_int_equal(c->warnings.count, 0);
-	lk_capture_free(c);
+	assert_int_equal(capture->warnings.count, 0);
+	lk_capture_free(capture);
 }
 
 /* A step ends where the host has waited for the device. */
 static void test_steps(void **state) {
 	(void)state;
-	struct writer *w = begin();
-	group(w, 1, 2, "[1, 3]");
-	for (int i = 0; i < 8; i++) one_step(w);
-	lk_capture *c = finish(w);
+	struct writer *writer = begin();
+	group(writer, 1, 2, "[1, 3]");
+	for (int i = 0; i < 8; i++) one_step(writer);
+	lk_capture *capture = finish(writer);
 	lk_capture_steps steps = {0};
 	lk_error err = {0};
-	assert_int_equal(lk_capture_find_steps(c, &steps, &err), LK_OK);
+	assert_int_equal(lk_capture_find_steps(capture, &steps, &err), LK_OK);
 	assert_int_equal(steps.count, 8);
 	for (size_t i = 1; i < steps.count; i++) {
-		uint32_t wait = find(c, LK_EVENT_RUNTIME, "cudaStreamSynchronize", (int)i - 1);
-		assert_int_equal(steps.at[i].start_ns, lk_event_end(c, wait));
+		uint32_t wait = find(capture, LK_EVENT_RUNTIME, "cudaStreamSynchronize", (int)i - 1);
+		assert_int_equal(steps.at[i].start_ns, lk_event_end(capture, wait));
 	}
 	lk_vec_free(&steps);
-	lk_capture_free(c);
+	lk_capture_free(capture);
 }
 
 /* Calls of a group share their work by bytes; messages that are received lie beside. */
 static void test_groups_of_calls(void **state) {
 	(void)state;
-	struct writer *w = begin();
-	group(w, 1, 2, "[1, 3]");
-	int64_t at = w->now;
-	uint64_t one = comm(w, LK_WHAT_ALLREDUCE, ALLREDUCE, 1, 999, 0);
-	comm(w, LK_WHAT_ALLREDUCE, ALLREDUCE, 1, 2999, one);
-	uint64_t two = comm(w, LK_WHAT_SEND, SEND, 1, 500, 0);
-	comm(w, LK_WHAT_RECV, RECV, 1, 700, two);
-	work(w, LK_DEVICE_COMM, 1, one, at + 10 * US, 40 * US);
-	work(w, LK_DEVICE_COMM, 1, two, at + 60 * US, 10 * US);
-	w->now += 100 * US;
-	lk_capture *c = finish(w);
-	uint32_t small = find(c, LK_EVENT_KERNEL, "ncclAllReduce", 0), large = find(c, LK_EVENT_KERNEL, "ncclAllReduce", 1);
-	uint32_t send = find(c, LK_EVENT_KERNEL, "ncclSend", 0), receive = find(c, LK_EVENT_KERNEL, "ncclRecv", 0);
-	assert_int_equal(c->dur_ns[small], 10 * US);
-	assert_int_equal(c->dur_ns[large], 30 * US);
-	assert_int_equal(lk_event_end(c, small), c->start_ns[large]);
-	assert_int_equal(c->start_ns[send], c->start_ns[receive]);
-	assert_int_equal(c->dur_ns[send], 10 * US);
-	assert_int_equal(c->dur_ns[receive], 10 * US);
-	assert_true(c->lane[send] == c->lane[small] && c->lane[send] != c->lane[receive]);
+	struct writer *writer = begin();
+	group(writer, 1, 2, "[1, 3]");
+	int64_t at = writer->now;
+	uint64_t one = comm(writer, LK_WHAT_ALLREDUCE, ALLREDUCE, 1, 999, 0);
+	comm(writer, LK_WHAT_ALLREDUCE, ALLREDUCE, 1, 2999, one);
+	uint64_t two = comm(writer, LK_WHAT_SEND, SEND, 1, 500, 0);
+	comm(writer, LK_WHAT_RECV, RECV, 1, 700, two);
+	work(writer, LK_DEVICE_COMM, 1, one, at + 10 * US, 40 * US);
+	work(writer, LK_DEVICE_COMM, 1, two, at + 60 * US, 10 * US);
+	writer->now += 100 * US;
+	lk_capture *capture = finish(writer);
+	uint32_t small = find(capture, LK_EVENT_KERNEL, "ncclAllReduce", 0), large = find(capture, LK_EVENT_KERNEL, "ncclAllReduce", 1);
+	uint32_t send = find(capture, LK_EVENT_KERNEL, "ncclSend", 0), receive = find(capture, LK_EVENT_KERNEL, "ncclRecv", 0);
+	assert_int_equal(capture->dur_ns[small], 10 * US);
+	assert_int_equal(capture->dur_ns[large], 30 * US);
+	assert_int_equal(lk_event_end(capture, small), capture->start_ns[large]);
+	assert_int_equal(capture->start_ns[send], capture->start_ns[receive]);
+	assert_int_equal(capture->dur_ns[send], 10 * US);
+	assert_int_equal(capture->dur_ns[receive], 10 * US);
+	assert_true(capture->lane[send] == capture->lane[small] && capture->lane[send] != capture->lane[receive]);
 	/* to rank 0 of the group, which is 1 of the world */
-	assert_int_equal(lk_capture_comm(c, send)->peer, 1);
-	lk_capture_free(c);
+	assert_int_equal(lk_capture_comm(capture, send)->peer, 1);
+	lk_capture_free(capture);
 }
 
 static void test_untimed(void **state) {
 	(void)state;
-	struct writer *w = begin();
-	group(w, 1, 2, "[1, 3]");
-	for (int i = 0; i < 4; i++) comm(w, LK_WHAT_ALLREDUCE, ALLREDUCE, 1, 4000, 0);
-	lk_capture *c = finish(w);
-	assert_int_equal(find(c, LK_EVENT_KERNEL, "ncclAllReduce", 0), LK_NONE);
-	assert_true(find(c, LK_EVENT_RUNTIME, "ncclAllReduce", 3) != LK_NONE);
-	assert_int_equal(c->warnings.count, 1);
-	assert_non_null(strstr(c->warnings.at[0], "4 communications"));
-	lk_capture_free(c);
+	struct writer *writer = begin();
+	group(writer, 1, 2, "[1, 3]");
+	for (int i = 0; i < 4; i++) comm(writer, LK_WHAT_ALLREDUCE, ALLREDUCE, 1, 4000, 0);
+	lk_capture *capture = finish(writer);
+	assert_int_equal(find(capture, LK_EVENT_KERNEL, "ncclAllReduce", 0), LK_NONE);
+	assert_true(find(capture, LK_EVENT_RUNTIME, "ncclAllReduce", 3) != LK_NONE);
+	assert_int_equal(capture->warnings.count, 1);
+	assert_non_null(strstr(capture->warnings.at[0], "4 communications"));
+	lk_capture_free(capture);
 }
 
 /* ---- members ---- */
@@ -200,25 +200,25 @@ static void test_untimed(void **state) {
 static void write_members(const char *name, const int32_t *members, size_t count) {
 	char path[PATH_MAX];
 	snprintf(path, sizeof path, "%s/%s" LK_GROUP_ENDING, scratch, name);
-	FILE *f = fopen(path, "wb");
-	assert_non_null(f);
-	assert_int_equal(fwrite(members, sizeof *members, count, f), count);
-	fclose(f);
+	FILE *IO_FILE = fopen(path, "wb");
+	assert_non_null(IO_FILE);
+	assert_int_equal(fwrite(members, sizeof *members, count, IO_FILE), count);
+	fclose(IO_FILE);
 }
 
 static void check_members(const char *name, int size, const char *ranks) {
 	char text[80];
-	struct writer *w = begin();
+	struct writer *writer = begin();
 	snprintf(text, sizeof text, "#%s", name);
-	group(w, 1, size, text);
-	uint64_t serial = comm(w, LK_WHAT_ALLREDUCE, ALLREDUCE, 1, 4000, 0);
-	work(w, LK_DEVICE_COMM, 1, serial, w->now, 10 * US);
-	w->now += 50 * US;
-	lk_capture *c = finish(w);
-	const lk_comm_note *note = lk_capture_comm(c, find(c, LK_EVENT_KERNEL, "ncclAllReduce", 0));
+	group(writer, 1, size, text);
+	uint64_t serial = comm(writer, LK_WHAT_ALLREDUCE, ALLREDUCE, 1, 4000, 0);
+	work(writer, LK_DEVICE_COMM, 1, serial, writer->now, 10 * US);
+	writer->now += 50 * US;
+	lk_capture *capture = finish(writer);
+	const lk_comm_note *note = lk_capture_comm(capture, find(capture, LK_EVENT_KERNEL, "ncclAllReduce", 0));
 	assert_non_null(note);
-	assert_string_equal(lk_capture_text(c, note->ranks), ranks);
-	lk_capture_free(c);
+	assert_string_equal(lk_capture_text(capture, note->ranks), ranks);
+	lk_capture_free(capture);
 }
 
 static void test_members(void **state) {
@@ -241,18 +241,18 @@ static void test_members(void **state) {
 
 static void test_strange(void **state) {
 	(void)state;
-	struct writer *w = begin();
-	group(w, 1, 2, "[1, 3]");
-	one_step(w);
-	uint64_t serial = call(w, LK_DEVICE_WHATS, LAUNCH, 1, 0, US);
-	work(w, (lk_device_what)200, 1, serial, w->now, US);
-	work(w, LK_DEVICE_KERNEL, 1, serial, -5, US);
-	work(w, LK_DEVICE_COMM, 3, UINT64_MAX, w->now, US);          /* no call of it */
-	call(w, LK_DEVICE_WAIT_EVENT, 77, 99, UINT64_MAX, US);        /* no such name, event */
-	lk_capture *c = finish(w);
-	assert_int_equal(c->warnings.count, 1);
-	assert_non_null(strstr(c->warnings.at[0], "3 records are damaged"));
-	lk_capture_free(c);
+	struct writer *writer = begin();
+	group(writer, 1, 2, "[1, 3]");
+	one_step(writer);
+	uint64_t serial = call(writer, LK_DEVICE_WHATS, LAUNCH, 1, 0, US);
+	work(writer, (lk_device_what)200, 1, serial, writer->now, US);
+	work(writer, LK_DEVICE_KERNEL, 1, serial, -5, US);
+	work(writer, LK_DEVICE_COMM, 3, UINT64_MAX, writer->now, US);          /* no call of it */
+	call(writer, LK_DEVICE_WAIT_EVENT, 77, 99, UINT64_MAX, US);        /* no such name, event */
+	lk_capture *capture = finish(writer);
+	assert_int_equal(capture->warnings.count, 1);
+	assert_non_null(strstr(capture->warnings.at[0], "3 records are damaged"));
+	lk_capture_free(capture);
 }
 
 /* ---- programs ---- */

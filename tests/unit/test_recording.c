@@ -15,13 +15,13 @@
 
 enum { MB = 1 << 20 };
 
-static void put(lk_recorder *r, lk_record_place *place, uint32_t object, int64_t value) {
-	lk_record_entry *record = lk_recorder_next(r, place);
+static void put(lk_recorder *recorder, lk_record_place *place, uint32_t object, int64_t value) {
+	lk_record_entry *record = lk_recorder_next(recorder, place);
 	if (!record) return;
 	record->object = object;
 	record->bytes = value;
 	record->start_ns = value, record->end_ns = value + 1;
-	lk_recorder_publish(r, place, record, LK_RECORD_READ);
+	lk_recorder_publish(recorder, place, record, LK_RECORD_READ);
 }
 
 static lk_recording opened(const char *path) {
@@ -219,9 +219,9 @@ static int64_t in_folder(const char *folder, int64_t (*tell)(const char *path)) 
 	int64_t sum = 0;
 	DIR *dir = opendir(folder);
 	assert_non_null(dir);
-	for (struct dirent *e; (e = readdir(dir));) {
-		if (e->d_name[0] == '.') continue;
-		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+	for (struct dirent *dirent; (dirent = readdir(dir));) {
+		if (dirent->d_name[0] == '.') continue;
+		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
 		sum += tell(path);
 	}
 	closedir(dir);

@@ -12,16 +12,16 @@ struct list {
 	lk_offer_faults faults;
 };
 
-static void end(struct list *l) {
-	lk_vec_free(&l->offers), lk_vec_free(&l->faults);
-	lk_arena_free(&l->arena);
+static void end(struct list *list) {
+	lk_vec_free(&list->offers), lk_vec_free(&list->faults);
+	lk_arena_free(&list->arena);
 }
 
-static lk_status read_sky(struct list *l, const char *provider, const char *text, lk_error *err) {
+static lk_status read_sky(struct list *list, const char *provider, const char *text, lk_error *err) {
 	lk_stream *in;
-	*l = (struct list){0};
+	*list = (struct list){0};
 	assert_int_equal(lk_stream_memory(text, strlen(text), "vms.csv", &in, err), LK_OK);
-	lk_status status = lk_offers_skypilot(in, provider, "2026-01-02", &l->arena, &l->offers, &l->faults, err);
+	lk_status status = lk_offers_skypilot(in, provider, "2026-01-02", &list->arena, &list->offers, &list->faults, err);
 	lk_stream_close(in);
 	return status;
 }
@@ -35,11 +35,11 @@ static void own_list_is_sound(void **state) {
 	assert_int_equal(lk_offers_builtin(&l.arena, &l.offers, &l.faults, &err), LK_OK);
 	assert_true(l.offers.count > 100);
 	for (size_t i = 0; i < l.offers.count; i++) {
-		const lk_offer *o = &l.offers.at[i];
+		const lk_offer *offer = &l.offers.at[i];
 		lk_cluster cluster;
-		assert_non_null(o->device);
-		assert_true(*o->date && *o->source);
-		const char *text = lk_offer_cluster(o, isnan(o->network_gbps) ? 1 : 4, &l.arena);
+		assert_non_null(offer->device);
+		assert_true(*offer->date && *offer->source);
+		const char *text = lk_offer_cluster(offer, isnan(offer->network_gbps) ? 1 : 4, &l.arena);
 		assert_int_equal(lk_cluster_parse(&l.arena, text, &cluster, &err), LK_OK);
 	}
 	end(&l);
@@ -125,30 +125,30 @@ struct market {
 	lk_rent rent;
 };
 
-static void open_market(struct market *m, const double price[3], double spread) {
+static void open_market(struct market *market, const double price[3], double spread) {
 	static const char *const names[] = {"fast", "middle", "slow"}, *const gpus[] = {"h100-sxm", "a100-sxm-80", "v100-sxm-16"};
-	*m = (struct market){0};
-	lk_rent_defaults(&m->request);
-	m->request.samples = 36000, m->request.setup_min = 0;
+	*market = (struct market){0};
+	lk_rent_defaults(&market->request);
+	market->request.samples = 36000, market->request.setup_min = 0;
 	for (int i = 0; i < 3; i++) {
 		double step = 1 << i;
-		m->offers[i] = offer(names[i], gpus[i], price[i]);
-		m->rates[i] = (lk_rent_rate){.cluster = lk_offer_cluster(&m->offers[i], 1, &m->arena), .gpus = 1, .machines = 1, .batch = 10,
+		market->offers[i] = offer(names[i], gpus[i], price[i]);
+		market->rates[i] = (lk_rent_rate){.cluster = lk_offer_cluster(&market->offers[i], 1, &market->arena), .gpus = 1, .machines = 1, .batch = 10,
 		                             .fits = true, .step_s = step, .low_s = step * (1 - spread), .high_s = step * (1 + spread),
 		                             .layout = "", .reproduce = "", .stall = "host", .stall_s = 0.1, .model = "m", .seq = 1};
 	}
 }
 
-static void decide(struct market *m) {
+static void decide(struct market *market) {
 	lk_error err;
-	lk_offers offers = {m->offers, 3, 3};
-	lk_rent_rates rates = {m->rates, 3, 3};
-	m->rent = (lk_rent){0};
-	assert_int_equal(lk_rent_choose(&m->request, &offers, &rates, &m->arena, &m->rent, &err), LK_OK);
+	lk_offers offers = {market->offers, 3, 3};
+	lk_rent_rates rates = {market->rates, 3, 3};
+	market->rent = (lk_rent){0};
+	assert_int_equal(lk_rent_choose(&market->request, &offers, &rates, &market->arena, &market->rent, &err), LK_OK);
 }
 
-static const char *named(const struct market *m, int at) {
-	return at < 0 ? "none" : m->rent.choices[at].instance;
+static const char *named(const struct market *market, int at) {
+	return at < 0 ? "none" : market->rent.choices[at].instance;
 }
 
 static void cheapest_and_fastest(void **state) {

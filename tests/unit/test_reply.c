@@ -255,27 +255,27 @@ static lk_status simulate(const char *graph, const char *gpu, lk_simulation **ou
 
 static void durations_add_up(void **state) {
 	(void)state;
-	lk_simulation *s;
+	lk_simulation *simulation;
 	lk_error err = {0};
-	assert_int_equal(simulate(GRAPH(1, "", WORK ", " WORK, 5), NULL, &s, &err), LK_OK);
-	assert_true(fabs(s->step_s - 10e-9) < 1e-15);
-	assert_int_equal(s->span_count, 10);
-	assert_true(s->spans[9].end_s == s->step_s && s->spans[9].repetition == 4 && s->spans[9].operation == 1);
-	assert_string_equal(s->operations[1].name, "o");
-	assert_string_equal(s->operations[1].stream, "compute");
-	assert_true(s->programs[0].compute_s == s->step_s && s->programs[0].exposed_s == 0);
-	assert_null(s->cluster);
-	lk_simulate_free(s);
-	assert_int_equal(simulate(GRAPH(4, "\"dp\": [4, 1]", WORK ", " MOVE, 5), "h100-sxm", &s, &err), LK_OK);
-	assert_int_equal(s->ranks, 4);
-	assert_true(s->step_s > 10e-9 && s->cluster);
-	lk_simulate_free(s);
+	assert_int_equal(simulate(GRAPH(1, "", WORK ", " WORK, 5), NULL, &simulation, &err), LK_OK);
+	assert_true(fabs(simulation->step_s - 10e-9) < 1e-15);
+	assert_int_equal(simulation->span_count, 10);
+	assert_true(simulation->spans[9].end_s == simulation->step_s && simulation->spans[9].repetition == 4 && simulation->spans[9].operation == 1);
+	assert_string_equal(simulation->operations[1].name, "o");
+	assert_string_equal(simulation->operations[1].stream, "compute");
+	assert_true(simulation->programs[0].compute_s == simulation->step_s && simulation->programs[0].exposed_s == 0);
+	assert_null(simulation->cluster);
+	lk_simulate_free(simulation);
+	assert_int_equal(simulate(GRAPH(4, "\"dp\": [4, 1]", WORK ", " MOVE, 5), "h100-sxm", &simulation, &err), LK_OK);
+	assert_int_equal(simulation->ranks, 4);
+	assert_true(simulation->step_s > 10e-9 && simulation->cluster);
+	lk_simulate_free(simulation);
 	lk_simulate_free(NULL);
 }
 
 static void wrong_graphs_are_errors(void **state) {
 	(void)state;
-	lk_simulation *s;
+	lk_simulation *simulation;
 	lk_error err = {0};
 	const struct {
 		const char *graph, *gpu, *what;
@@ -290,8 +290,8 @@ static void wrong_graphs_are_errors(void **state) {
 		{GRAPH(1, "", WORK, 1), "h10", "unknown device"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-		assert_int_equal(simulate(wrong[i].graph, wrong[i].gpu, &s, &err), LK_ERR_INPUT);
-		assert_null(s);
+		assert_int_equal(simulate(wrong[i].graph, wrong[i].gpu, &simulation, &err), LK_ERR_INPUT);
+		assert_null(simulation);
 		if (!strstr(err.what, wrong[i].what)) fail_msg("%zu: %s", i, err.what);
 	}
 }

@@ -24,14 +24,14 @@ struct page {
 	FILE *file;
 };
 
-static FILE *begin(struct page *p) {
-	*p = (struct page){0};
-	p->file = open_memstream(&p->text, &p->size);
-	assert_non_null(p->file);
-	return p->file;
+static FILE *begin(struct page *page) {
+	*page = (struct page){0};
+	page->file = open_memstream(&page->text, &page->size);
+	assert_non_null(page->file);
+	return page->file;
 }
 
-static void end(struct page *p) { fclose(p->file); }
+static void end(struct page *page) { fclose(page->file); }
 
 static lk_value *read_json(lk_arena *arena, const char *text, size_t size) {
 	lk_stream *in;
@@ -162,11 +162,11 @@ static size_t check_form(const lk_value *document, const char *verb) {
 /* ---- predictions ---- */
 
 static lk_prediction *predict(const lk_predict_request *request) {
-	lk_prediction *p;
+	lk_prediction *prediction;
 	lk_error err = {0};
 	char line[512];
-	if (lk_predict(request, &p, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, line, sizeof line));
-	return p;
+	if (lk_predict(request, &prediction, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, line, sizeof line));
+	return prediction;
 }
 
 static lk_predict_request pipelined(void) {
@@ -178,16 +178,16 @@ static lk_predict_request pipelined(void) {
 
 static void check_prediction(const lk_predict_request *request, size_t panels) {
 	lk_arena arena = LK_ARENA_INIT;
-	lk_prediction *p = predict(request);
+	lk_prediction *prediction = predict(request);
 	lk_error err = {0};
 	struct page out;
-	assert_int_equal(lk_report_predict(p, LK_REPORT_JSON, NULL, begin(&out), &err), LK_OK);
+	assert_int_equal(lk_report_predict(prediction, LK_REPORT_JSON, NULL, begin(&out), &err), LK_OK);
 	end(&out);
 	const lk_value *document = read_json(&arena, out.text, out.size);
 	assert_true(check_form(document, "predict") >= panels);
-	assert_float_equal(number(get(document, "result"), "step_time_s"), p->step_time_s, 0);
+	assert_float_equal(number(get(document, "result"), "step_time_s"), prediction->step_time_s, 0);
 	free(out.text);
-	lk_predict_free(p);
+	lk_predict_free(prediction);
 	lk_arena_free(&arena);
 }
 
@@ -219,10 +219,10 @@ static void test_long_pipeline(void **state) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_predict_request r = pipelined();
 	r.gbs = 2 * 12000, r.mbs = 1;
-	lk_prediction *p = predict(&r);
+	lk_prediction *prediction = predict(&r);
 	lk_error err = {0};
 	struct page out;
-	assert_int_equal(lk_report_predict(p, LK_REPORT_JSON, NULL, begin(&out), &err), LK_OK);
+	assert_int_equal(lk_report_predict(prediction, LK_REPORT_JSON, NULL, begin(&out), &err), LK_OK);
 	end(&out);
 	const lk_value *panels = get(read_json(&arena, out.text, out.size), "panels");
 	int shortened = 0;
@@ -239,7 +239,7 @@ static void test_long_pipeline(void **state) {
 	assert_int_equal(shortened, 4);
 	assert_true(out.size < 900000);
 	free(out.text);
-	lk_predict_free(p);
+	lk_predict_free(prediction);
 	lk_arena_free(&arena);
 }
 
@@ -247,31 +247,31 @@ static void test_long_pipeline(void **state) {
 static void test_detail(void **state) {
 	(void)state;
 	lk_predict_request r = pipelined();
-	lk_prediction *p = predict(&r);
-	const lk_prediction_detail *d = p->detail;
-	assert_int_equal(d->stage_count, 4);
-	for (int k = 0; k < d->part_count; k++) {
+	lk_prediction *prediction = predict(&r);
+	const lk_prediction_detail *detail = prediction->detail;
+	assert_int_equal(detail->stage_count, 4);
+	for (int k = 0; k < detail->part_count; k++) {
 		double mean = 0, stated = 0;
-		for (int s = 0; s < d->stage_count; s++) mean += d->stages[s].exposed_s[k] / d->stage_count;
-		for (int i = 0; i < p->breakdown_count; i++)
-			if (strcmp(p->breakdown[i].key, d->part_keys[k]) == 0) stated = p->breakdown[i].exposed_s;
+		for (int s = 0; s < detail->stage_count; s++) mean += detail->stages[s].exposed_s[k] / detail->stage_count;
+		for (int i = 0; i < prediction->breakdown_count; i++)
+			if (strcmp(prediction->breakdown[i].key, detail->part_keys[k]) == 0) stated = prediction->breakdown[i].exposed_s;
 		assert_float_equal(mean, stated, 1e-9);
 	}
-	for (int s = 0; s < d->stage_count; s++) {
+	for (int s = 0; s < detail->stage_count; s++) {
 		double sum = 0;
-		for (int k = 0; k < d->part_count; k++) sum += d->stages[s].exposed_s[k];
-		assert_float_equal(sum / p->step_time_s, 1, 1e-6);
-		assert_non_null(strstr(d->formulas[s].weights, "parameters"));
+		for (int k = 0; k < detail->part_count; k++) sum += detail->stages[s].exposed_s[k];
+		assert_float_equal(sum / prediction->step_time_s, 1, 1e-6);
+		assert_non_null(strstr(detail->formulas[s].weights, "parameters"));
 	}
 	/* a forward and a backward pass for each micro-batch */
 	int passes[2] = {0};
-	for (size_t i = 0; i < d->span_count; i++)
-		if (d->spans[i].stage == 1 && d->spans[i].kind <= LK_SPAN_BACKWARD) passes[d->spans[i].kind]++;
-	assert_int_equal(passes[0], p->microbatches);
-	assert_int_equal(passes[1], p->microbatches);
-	assert_true(d->kernel_count > 5 && d->message_count > 2 && d->curve_count > 1 && d->range_count > 5);
-	for (int i = 0; i < d->kernel_count; i++) assert_true(d->kernels[i].flops <= d->peak_flops * d->kernels[i].each_s * 1.001);
-	lk_predict_free(p);
+	for (size_t i = 0; i < detail->span_count; i++)
+		if (detail->spans[i].stage == 1 && detail->spans[i].kind <= LK_SPAN_BACKWARD) passes[detail->spans[i].kind]++;
+	assert_int_equal(passes[0], prediction->microbatches);
+	assert_int_equal(passes[1], prediction->microbatches);
+	assert_true(detail->kernel_count > 5 && detail->message_count > 2 && detail->curve_count > 1 && detail->range_count > 5);
+	for (int i = 0; i < detail->kernel_count; i++) assert_true(detail->kernels[i].flops <= detail->peak_flops * detail->kernels[i].each_s * 1.001);
+	lk_predict_free(prediction);
 }
 
 /* ---- rates ---- */

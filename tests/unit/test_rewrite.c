@@ -107,9 +107,9 @@ static void test_examples(void **state) {
 	DIR *folder = opendir("examples/lang");
 	int count = 0;
 	assert_non_null(folder);
-	for (struct dirent *e; (e = readdir(folder));) {
-		if (!strstr(e->d_name, ".lk")) continue;
-		lc_file *file = read_example(e->d_name);
+	for (struct dirent *dirent; (dirent = readdir(folder));) {
+		if (!strstr(dirent->d_name, ".lk")) continue;
+		lc_file *file = read_example(dirent->d_name);
 		for (size_t i = 0; i < file->programs.count; i++) {
 			check_schedules(file->programs.at[i]);
 			lc_program *same = copy_of(file->programs.at[i]);

@@ -161,9 +161,9 @@ static void options_have_forms(void **state) {
 	(void)state;
 	static const lk_verb *const verbs[] = {&lk_predict_verb, &lk_plan_verb, &lk_explain_verb};
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-		for (const lk_option *o = verbs[i]->options; o->name; o++) {
-			lk_serve_form form = lk_serve_form_of(o);
-			bool file = o->value && (strstr(o->value, "FILE") || strstr(o->value, "DIR"));
+		for (const lk_option *option = verbs[i]->options; option->name; option++) {
+			lk_serve_form form = lk_serve_form_of(option);
+			bool file = option->value && (strstr(option->value, "FILE") || strstr(option->value, "DIR"));
 			if (file) assert_true(form == LK_FIELD_REFUSED || form >= LK_FIELD_TEXT_OR_FILE);
 			assert_true(*lk_serve_form_name(form));
 		}

@@ -40,34 +40,34 @@ static lk_shard_problem random_problem(lk_arena *arena, uint64_t seed, uint32_t 
 	p.network = (lk_group_shape){.node = usual_node(device, arena), .ranks = ranks, .nodes = 1, .ranks_per_node = ranks, .sharing = 1,
 	                             .oversubscription = 1};
 	for (uint32_t i = 0; i < count; i++) {
-		lk_locality *l = LK_NEW(arena, lk_locality);
+		lk_locality *locality = LK_NEW(arena, lk_locality);
 		double rows = floor(20 + 4000 * lk_uniform(seed, 3 * i)), pooling = floor(1 + 20 * lk_uniform(seed, 3 * i + 1));
-		assert_non_null(l);
-		lk_locality_zipf(rows, p.batch * pooling, lk_uniform(seed, 3 * i + 2), l);
+		assert_non_null(locality);
+		lk_locality_zipf(rows, p.batch * pooling, lk_uniform(seed, 3 * i + 2), locality);
 		tables[i] = (lk_shard_table){.name = "t", .where = "", .rows = rows, .dim = 16 * (1 + (double)(i % 4)), .pooling = pooling,
-		                             .allowed = allowed, .locality = l};
+		                             .allowed = allowed, .locality = locality};
 	}
 	lk_shard_share(&p);
 	return p;
 }
 
 /* The same on a processor, with caches that a rank's tables fill. */
-static void on_a_processor(lk_shard_problem *p) {
-	lk_host_lookup *h = LK_NEW(p->arena, lk_host_lookup);
-	assert_non_null(h);
-	*h = lookup_numbers(1);
-	h->last_bytes = 0.7 * p->share.bytes, h->near_bytes = 0.1 * h->last_bytes;
-	p->at.host = h, p->at.floor_s = 0;
+static void on_a_processor(lk_shard_problem *problem) {
+	lk_host_lookup *lookup = LK_NEW(problem->arena, lk_host_lookup);
+	assert_non_null(lookup);
+	*lookup = lookup_numbers(1);
+	lookup->last_bytes = 0.7 * problem->share.bytes, lookup->near_bytes = 0.1 * lookup->last_bytes;
+	problem->at.host = lookup, problem->at.floor_s = 0;
 }
 
 enum { ANY = (1 << LK_SHARD_KINDS) - 1, WHOLE = 1 << LK_SHARD_TABLE };
 
-static double step_of(const lk_shard_problem *p, const lk_shard_pieces *pieces, bool *fits) {
+static double step_of(const lk_shard_problem *problem, const lk_shard_pieces *pieces, bool *fits) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_load load;
 	lk_error err;
-	assert_int_equal(lk_shard_load_of(&arena, p, pieces, &load, &err), LK_OK);
-	if (fits) *fits = lk_shard_fits(p, &load);
+	assert_int_equal(lk_shard_load_of(&arena, problem, pieces, &load, &err), LK_OK);
+	if (fits) *fits = lk_shard_fits(problem, &load);
 	lk_arena_free(&arena);
 	return load.step_s;
 }
@@ -96,14 +96,14 @@ static void closed_form_is_the_simulation(void **state) {
 	}
 }
 
-static void every_table_is_whole(const lk_shard_problem *p, const lk_shard_pieces *pieces) {
-	for (uint32_t t = 0; t < p->count; t++) {
+static void every_table_is_whole(const lk_shard_problem *problem, const lk_shard_pieces *pieces) {
+	for (uint32_t t = 0; t < problem->count; t++) {
 		int seen = 0, parts = 0;
 		for (size_t i = 0; i < pieces->count; i++) {
 			const lk_shard_piece *piece = &pieces->at[i];
 			if (piece->table != t) continue;
-			assert_true(p->tables[t].allowed & 1u << piece->kind);
-			assert_true(piece->kind == LK_SHARD_DATA || (piece->rank >= 0 && piece->rank < p->ranks));
+			assert_true(problem->tables[t].allowed & 1u << piece->kind);
+			assert_true(piece->kind == LK_SHARD_DATA || (piece->rank >= 0 && piece->rank < problem->ranks));
 			seen++, parts = piece->parts;
 		}
 		assert_int_equal(seen, parts);
@@ -141,38 +141,38 @@ struct exhaustive {
 	double least_s;          /* of all */
 };
 
-static void place_all(struct exhaustive *x, size_t at) {
-	if (at == x->pieces.count) {
+static void place_all(struct exhaustive *exhaustive, size_t at) {
+	if (at == exhaustive->pieces.count) {
 		bool fits;
-		double step = step_of(x->p, &x->pieces, &fits);
-		x->least_s = fmin(x->least_s, step);
-		if (fits) x->feasible = true, x->best_s = fmin(x->best_s, step);
+		double step = step_of(exhaustive->p, &exhaustive->pieces, &fits);
+		exhaustive->least_s = fmin(exhaustive->least_s, step);
+		if (fits) exhaustive->feasible = true, exhaustive->best_s = fmin(exhaustive->best_s, step);
 		return;
 	}
-	if (x->pieces.at[at].kind == LK_SHARD_DATA) {
-		place_all(x, at + 1);
+	if (exhaustive->pieces.at[at].kind == LK_SHARD_DATA) {
+		place_all(exhaustive, at + 1);
 		return;
 	}
-	for (int r = 0; r < x->p->ranks; r++) x->pieces.at[at].rank = r, place_all(x, at + 1);
+	for (int r = 0; r < exhaustive->p->ranks; r++) exhaustive->pieces.at[at].rank = r, place_all(exhaustive, at + 1);
 }
 
 /* All ways to split or copy each table, all placements of each. */
-static void split_all(struct exhaustive *x, uint32_t table) {
-	if (table == x->p->count) {
-		place_all(x, 0);
+static void split_all(struct exhaustive *exhaustive, uint32_t table) {
+	if (table == exhaustive->p->count) {
+		place_all(exhaustive, 0);
 		return;
 	}
 	for (int kind = 0; kind < LK_SHARD_KINDS; kind++) {
-		int most = lk_shard_most_parts(x->p, table, (lk_shard_kind)kind);
+		int most = lk_shard_most_parts(exhaustive->p, table, (lk_shard_kind)kind);
 		for (int k = 1; most && k; k = lk_shard_more_parts(k, most)) {
-			size_t before = x->pieces.count;
+			size_t before = exhaustive->pieces.count;
 			if (k == 1 && kind != LK_SHARD_TABLE && kind != LK_SHARD_DATA) continue;
 			for (int i = 0; i < k; i++) {
-				assert_true(lk_push(&x->pieces));
-				*lk_last(&x->pieces) = lk_shard_piece_of(x->p, table, (lk_shard_kind)kind, i, k, false);
+				assert_true(lk_push(&exhaustive->pieces));
+				*lk_last(&exhaustive->pieces) = lk_shard_piece_of(exhaustive->p, table, (lk_shard_kind)kind, i, k, false);
 			}
-			split_all(x, table + 1);
-			x->pieces.count = before;
+			split_all(exhaustive, table + 1);
+			exhaustive->pieces.count = before;
 		}
 	}
 }

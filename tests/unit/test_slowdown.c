@@ -15,11 +15,11 @@
 
 static lk_slowdown_row row_of(uint64_t seed, bool few) {
 	lk_slowdown_row row = {.id = "", .name = few ? "sums" : "product", .where = ""};
-	lk_overlap_kernel *k = &row.kernel;
-	k->alone_s = 1e-4 * (1 + 9 * lk_uniform(seed, 0)), k->ratio = 0.3 + 0.7 * lk_uniform(seed, 1);
-	k->memory = 0.2 * lk_uniform(seed, 2), k->dram = few ? 0.3 + 0.3 * lk_uniform(seed, 3) : k->memory;
-	k->compute = few ? 0.1 : 0.5 + 0.5 * lk_uniform(seed, 4);
-	k->maximum = 1, k->achieved = few ? 0.5 : 0.9, k->l2 = few ? 0.2 : 0.5;
+	lk_overlap_kernel *kernel = &row.kernel;
+	kernel->alone_s = 1e-4 * (1 + 9 * lk_uniform(seed, 0)), kernel->ratio = 0.3 + 0.7 * lk_uniform(seed, 1);
+	kernel->memory = 0.2 * lk_uniform(seed, 2), kernel->dram = few ? 0.3 + 0.3 * lk_uniform(seed, 3) : kernel->memory;
+	kernel->compute = few ? 0.1 : 0.5 + 0.5 * lk_uniform(seed, 4);
+	kernel->maximum = 1, kernel->achieved = few ? 0.5 : 0.9, kernel->l2 = few ? 0.2 : 0.5;
 	return row;
 }
 
@@ -155,34 +155,34 @@ static const char measured[] = "measured/overlap_slowdown_a100.csv";
 
 static lk_validation *validated(const char *path, bool cross) {
 	lk_validate_request request;
-	lk_validation *v = NULL;
+	lk_validation *validation = NULL;
 	lk_error err = {0};
 	lk_validate_defaults(&request);
 	request.table = path, request.slowdown = true, request.cross = cross;
-	assert_int_equal(lk_validate(&request, &v, &err), LK_OK);
-	return v;
+	assert_int_equal(lk_validate(&request, &validation, &err), LK_OK);
+	return validation;
 }
 
 /* Cross-validated: more than 66 % within 5 %, less than 7 % of all time, better than every baseline; ranges hold. */
 static void bars(void **state) {
 	(void)state;
 	const char *path = need_data(measured);
-	lk_validation *v = validated(path, true);
-	assert_true(v->summary.within_5 > 0.66);
-	assert_true(v->summary.weighted_error < 0.07);
-	assert_int_equal(v->summary.skipped, 0);
-	for (int b = 0; b < v->baseline_count; b++) {
-		assert_true(v->baselines[b].within_5 < v->summary.within_5);
-		assert_true(v->baselines[b].weighted_error > v->summary.weighted_error);
+	lk_validation *validation = validated(path, true);
+	assert_true(validation->summary.within_5 > 0.66);
+	assert_true(validation->summary.weighted_error < 0.07);
+	assert_int_equal(validation->summary.skipped, 0);
+	for (int b = 0; b < validation->baseline_count; b++) {
+		assert_true(validation->baselines[b].within_5 < validation->summary.within_5);
+		assert_true(validation->baselines[b].weighted_error > validation->summary.weighted_error);
 	}
-	for (int g = 0; g < v->group_count; g++) {
-		if (strcmp(v->groups[g].by, "bound by") != 0 || v->groups[g].scored < 10) continue;
-		assert_true(v->groups[g].coverage >= 0.7 && v->groups[g].coverage <= 0.9);
+	for (int g = 0; g < validation->group_count; g++) {
+		if (strcmp(validation->groups[g].by, "bound by") != 0 || validation->groups[g].scored < 10) continue;
+		assert_true(validation->groups[g].coverage >= 0.7 && validation->groups[g].coverage <= 0.9);
 	}
-	lk_validate_free(v);
-	v = validated(path, false);
-	assert_true(v->summary.within_5 > 0.66 && v->summary.weighted_error < 0.07);
-	lk_validate_free(v);
+	lk_validate_free(validation);
+	validation = validated(path, false);
+	assert_true(validation->summary.within_5 > 0.66 && validation->summary.weighted_error < 0.07);
+	lk_validate_free(validation);
 }
 
 /* The compiled-in rows are what the table gives. */

@@ -51,28 +51,28 @@ struct truth {
 	double own, sharing, waiting, interconnect, network, preparation, fetch, writing;
 };
 
-static lk_stalls_rounds rounds_of(const struct truth *t, int count, double noise, uint64_t seed, bool loader) {
+static lk_stalls_rounds rounds_of(const struct truth *truth, int count, double noise, uint64_t seed, bool loader) {
 	lk_stalls_rounds r = {.count = count};
-	double comm = t->waiting + t->interconnect + t->network, one = t->own + t->writing + (loader ? 0 : t->preparation);
-	double steps[] = {one, one + t->sharing, one + t->sharing + comm,
-	                  one + t->sharing + comm + (loader ? t->preparation : 0), 0};
-	steps[LK_STALLS_COLD] = steps[LK_STALLS_HOT] + t->fetch;
+	double comm = truth->waiting + truth->interconnect + truth->network, one = truth->own + truth->writing + (loader ? 0 : truth->preparation);
+	double steps[] = {one, one + truth->sharing, one + truth->sharing + comm,
+	                  one + truth->sharing + comm + (loader ? truth->preparation : 0), 0};
+	steps[LK_STALLS_COLD] = steps[LK_STALLS_HOT] + truth->fetch;
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		for (int i = 0; i < count; i++) {
 			bool talks = c >= LK_STALLS_READY;
 			double factor = 1 + noise * lk_normal(seed, (uint64_t)(c * 100 + i));
-			r.at[c][i] = (lk_stalls_times){.step = steps[c] * factor, .waiting = talks ? t->waiting : 0,
-			                               .interconnect = talks ? t->interconnect : 0, .network = talks ? t->network : 0,
-			                               .preparation = loader ? NAN : t->preparation, .writing = t->writing};
+			r.at[c][i] = (lk_stalls_times){.step = steps[c] * factor, .waiting = talks ? truth->waiting : 0,
+			                               .interconnect = talks ? truth->interconnect : 0, .network = talks ? truth->network : 0,
+			                               .preparation = loader ? NAN : truth->preparation, .writing = truth->writing};
 			if (c == LK_STALLS_READY && !loader) r.at[c][i].step = NAN;
 		}
 	r.first = r.at[LK_STALLS_COLD][0];
 	return r;
 }
 
-static double sum_of(const lk_stalls_answer *x) {
+static double sum_of(const lk_stalls_answer *answer) {
 	double sum = 0;
-	for (int k = 0; k < LK_STALL_KINDS; k++) sum += isnan(x->parts[k].seconds) ? 0 : x->parts[k].seconds;
+	for (int k = 0; k < LK_STALL_KINDS; k++) sum += isnan(answer->parts[k].seconds) ? 0 : answer->parts[k].seconds;
 	return sum;
 }
 
@@ -92,11 +92,11 @@ static void test_parts(void **state) {
 			{LK_STALL_PREPARATION, t.preparation}, {LK_STALL_FETCH, t.fetch}, {LK_STALL_WAITING, t.waiting},
 			{LK_STALL_INTERCONNECT, t.interconnect}, {LK_STALL_NETWORK, t.network}};
 		for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-			const lk_stalls_part *p = &x.parts[expected[i].kind];
-			assert_near(p->seconds, expected[i].seconds, 1e-9);
-			assert_near(p->share, expected[i].seconds / x.step_s, 1e-9);
+			const lk_stalls_part *part = &x.parts[expected[i].kind];
+			assert_near(part->seconds, expected[i].seconds, 1e-9);
+			assert_near(part->share, expected[i].seconds / x.step_s, 1e-9);
 			bool stall = expected[i].kind != LK_STALL_COMPUTE && expected[i].seconds > 0.02 * x.step_s;
-			assert_int_equal(p->named, stall);
+			assert_int_equal(part->named, stall);
 		}
 		assert_near(x.parts[LK_STALL_FETCH].factor, x.step_s / (x.step_s - t.fetch), 1e-9);
 		assert_int_equal(x.parts[LK_STALL_PREPARATION].basis, seed % 2 ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED);

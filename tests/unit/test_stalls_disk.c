@@ -27,9 +27,9 @@ struct device {
 	double free, saved, each, intervals_end, busy_waiting;
 };
 
-static double serve(struct device *d, double asked) {
-	d->free = fmax(d->free, asked - d->saved) + d->each;
-	return fmax(asked, d->free);
+static double serve(struct device *device, double asked) {
+	device->free = fmax(device->free, asked - device->saved) + device->each;
+	return fmax(asked, device->free);
 }
 
 struct outcome {
@@ -44,79 +44,79 @@ struct reader {
 };
 
 /* The rank that is behind goes next; all meet after every step. Waiting of ranks that overlaps counts once. */
-static struct outcome run_job(const struct job *j, double faster) {
-	struct device d = {.saved = j->saved, .each = j->device / faster};
+static struct outcome run_job(const struct job *job, double faster) {
+	struct device d = {.saved = job->saved, .each = job->device / faster};
 	struct reader r[MOST_RANKS] = {0};
 	double begin = 0, waited = 0, seen = 0;
 	struct outcome out = {0};
-	for (int i = 0; i < j->ranks; i++) assert_non_null(r[i].ready = calloc(MOST_AHEAD, sizeof(double)));
+	for (int i = 0; i < job->ranks; i++) assert_non_null(r[i].ready = calloc(MOST_AHEAD, sizeof(double)));
 	for (int s = 0; s < SETTLING + COUNTED; s++) {
 		double step_begins = r[0].now, stored = 0, waited_before = waited;
 		if (s == SETTLING) begin = r[0].now, waited = waited_before = 0;
-		int seldom = j->seldom > 1 ? j->seldom : 1, upto = (s / seldom + 1) * seldom * j->chunks;
-		for (int left = s % seldom ? 0 : j->ranks * seldom * j->chunks; left > 0; left--) {
+		int seldom = job->seldom > 1 ? job->seldom : 1, upto = (s / seldom + 1) * seldom * job->chunks;
+		for (int left = s % seldom ? 0 : job->ranks * seldom * job->chunks; left > 0; left--) {
 			struct reader *first = NULL;
-			for (int i = 0; i < j->ranks; i++)
+			for (int i = 0; i < job->ranks; i++)
 				if (r[i].read < upto && (!first || r[i].now < first->now)) first = &r[i];
-			for (; first->asked <= first->read + j->ahead; first->asked++, stored++)
+			for (; first->asked <= first->read + job->ahead; first->asked++, stored++)
 				first->ready[first->asked % MOST_AHEAD] = serve(&d, first->now);
 			double ready = first->ready[first->read++ % MOST_AHEAD];
 			if (ready > first->now) {
 				waited += fmax(0, ready - fmax(seen, first->now));
 				seen = fmax(seen, ready), first->now = ready;
 			}
-			first->now += j->decode;
+			first->now += job->decode;
 		}
 		double end = 0;
-		for (int i = 0; i < j->ranks; i++) end = fmax(end, r[i].now + j->compute);
-		for (int i = 0; i < j->ranks; i++) r[i].now = end;
+		for (int i = 0; i < job->ranks; i++) end = fmax(end, r[i].now + job->compute);
+		for (int i = 0; i < job->ranks; i++) r[i].now = end;
 		if (s >= SETTLING) out.each[s - SETTLING] = (lk_disk_step){end - step_begins, waited - waited_before, stored};
 	}
-	for (int i = 0; i < j->ranks; i++) free(r[i].ready);
+	for (int i = 0; i < job->ranks; i++) free(r[i].ready);
 	out.step = (r[0].now - begin) / COUNTED, out.waited = waited / COUNTED;
 	return out;
 }
 
 /* Workers fetch and decode batches in turn, `ready` batches each at most; the step takes them in order. */
-static struct outcome run_loader(const struct job *j, int workers, double faster) {
+static struct outcome run_loader(const struct job *job, int workers, double faster) {
 	enum { AHEAD = 2 };
-	double used[SETTLING + COUNTED] = {0}, worker[MOST_RANKS] = {0}, each = j->device / faster, disk = 0, now = 0, waited = 0;
+	double used[SETTLING + COUNTED] = {0}, worker[MOST_RANKS] = {0}, each = job->device / faster, disk = 0, now = 0, waited = 0;
 	int done[MOST_RANKS] = {0};
 	double got[SETTLING + COUNTED] = {0}, seen = 0;
 	for (int s = 0; s < SETTLING + COUNTED; s++) got[s] = NAN;
-	for (int made = 0; made < (SETTLING + COUNTED) * j->chunks; made++) {
+	for (int made = 0; made < (SETTLING + COUNTED) * job->chunks; made++) {
 		int next = -1;
 		double at = INFINITY;
 		for (int w = 0; w < workers; w++) {
-			int batch = done[w] / j->chunks * workers + w, room = batch - AHEAD * workers - 1;
+			int batch = done[w] / job->chunks * workers + w, room = batch - AHEAD * workers - 1;
 			if (batch >= SETTLING + COUNTED || (room >= 0 && used[room] <= 0)) continue;
-			double when = room >= 0 && done[w] % j->chunks == 0 ? fmax(worker[w], used[room]) : worker[w];
+			double when = room >= 0 && done[w] % job->chunks == 0 ? fmax(worker[w], used[room]) : worker[w];
 			if (when < at) at = when, next = w;
 		}
 		assert_true(next >= 0);
 		double ready = fmax(disk, at) + each;
-		int batch = done[next] / j->chunks * workers + next;
+		int batch = done[next] / job->chunks * workers + next;
 		if (batch >= SETTLING) waited += fmax(0, ready - fmax(seen, at));
 		seen = fmax(seen, ready), disk = ready;
-		worker[next] = ready + j->decode;
-		if (++done[next] % j->chunks == 0) got[batch] = worker[next];
+		worker[next] = ready + job->decode;
+		if (++done[next] % job->chunks == 0) got[batch] = worker[next];
 		for (int s = 0; s < SETTLING + COUNTED; s++) {
 			if (used[s] > 0) continue;
 			if (isnan(got[s])) break;
-			now = used[s] = fmax(now, got[s]) + j->compute;
+			now = used[s] = fmax(now, got[s]) + job->compute;
 		}
 	}
 	struct outcome out = {.step = (used[SETTLING + COUNTED - 1] - used[SETTLING - 1]) / COUNTED, .waited = waited / COUNTED};
-	for (int s = 0; s < COUNTED; s++) out.each[s] = (lk_disk_step){out.step, out.waited, j->chunks};
+	for (int s = 0; s < COUNTED; s++) out.each[s] = (lk_disk_step){out.step, out.waited, job->chunks};
 	return out;
 }
 
 /* ---- what lockstep makes of it ---- */
 
-static lk_stalls_model model_of(const struct job *j, const struct outcome *hot, const struct outcome *cold, bool counted) {
-	lk_stalls_model m = {.own = j->compute, .preparation = j->chunks * j->decode, .workers = 1, .bytes = j->chunks,
+static lk_stalls_model model_of(const struct job *job, const struct outcome *hot, const struct outcome *cold, bool counted) {
+	lk_stalls_model m = {.own = job->compute, .preparation = job->chunks * job->decode, .workers = 1, .bytes = job->chunks,
 	                     .memory = 1e15};
-	lk_disk_work work = {.steps = cold->each, .count = counted ? COUNTED : 0, .rate = 1 / j->device, .waited = cold->waited,
+	lk_disk_work work = {.steps = cold->each, .count = counted ? COUNTED : 0, .rate = 1 / job->device, .waited = cold->waited,
 	                     .fetch = fmax(0, cold->step - hot->step), .step = cold->step};
 	work.stalls = work.fetch > 0.02 * cold->step;
 	lk_stalls_fit_disk(&m, &work);
@@ -130,12 +130,12 @@ static double predicted(const lk_stalls_model *now, double faster, double step) 
 }
 
 /* Within a share of the truth, or so many seconds. */
-static void assert_predicts(const struct job *j, bool counted, double share, double seconds, uint64_t seed) {
+static void assert_predicts(const struct job *job, bool counted, double share, double seconds, uint64_t seed) {
 	static const double faster[] = {1, 0.5, 1.5, 2, 4, 16};
-	struct outcome hot = run_job(j, 1e9), cold = run_job(j, 1);
-	lk_stalls_model m = model_of(j, &hot, &cold, counted);
+	struct outcome hot = run_job(job, 1e9), cold = run_job(job, 1);
+	lk_stalls_model m = model_of(job, &hot, &cold, counted);
 	for (size_t i = 0; i < sizeof faster / sizeof *faster; i++) {
-		double truth = run_job(j, faster[i]).step, said = predicted(&m, faster[i], cold.step);
+		double truth = run_job(job, faster[i]).step, said = predicted(&m, faster[i], cold.step);
 		if (fabs(said - truth) > (faster[i] == 1 ? 1e-9 * truth : fmax(share * truth, seconds)))
 			fail_msg("seed %d: x%g: %.4g for %.4g (hot %.4g, cold %.4g)", (int)seed, faster[i], said, truth, hot.step, cold.step);
 	}

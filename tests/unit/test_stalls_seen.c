@@ -19,52 +19,52 @@ struct writer {
 };
 
 /* All ranks of a run begin at the same moment. */
-static void begin(struct writer *w, const char *folder, int rank, int world, const char *host, int64_t moment) {
-	memset(w, 0, sizeof *w);
-	assert_int_equal(lk_recorder_open(&w->r, folder, 8 * MB, 0), 0);
-	w->r.head->rank = rank, w->r.head->world = world;
-	snprintf(w->r.head->host, sizeof w->r.head->host, "%s", host);
-	w->now = moment - w->r.head->monotonic_ns;
-	assert_true(w->now >= 0);
-	w->other.thread = 1;
+static void begin(struct writer *writer, const char *folder, int rank, int world, const char *host, int64_t moment) {
+	memset(writer, 0, sizeof *writer);
+	assert_int_equal(lk_recorder_open(&writer->r, folder, 8 * MB, 0), 0);
+	writer->r.head->rank = rank, writer->r.head->world = world;
+	snprintf(writer->r.head->host, sizeof writer->r.head->host, "%s", host);
+	writer->now = moment - writer->r.head->monotonic_ns;
+	assert_true(writer->now >= 0);
+	writer->other.thread = 1;
 	lk_record_entry name = {.object = 1}, group = {.object = 1, .comm = {.peer = world}}, file = {.object = 1};
-	lk_recorder_text(&w->r, &w->place, &name, LK_RECORD_NAME, "MPI_Allreduce", 13);
-	lk_recorder_text(&w->r, &w->place, &group, LK_RECORD_GROUP, "[0, 1]", 6);
-	lk_recorder_text(&w->r, &w->place, &file, LK_RECORD_FILE, "/some/where/data.bin", 20);
+	lk_recorder_text(&writer->r, &writer->place, &name, LK_RECORD_NAME, "MPI_Allreduce", 13);
+	lk_recorder_text(&writer->r, &writer->place, &group, LK_RECORD_GROUP, "[0, 1]", 6);
+	lk_recorder_text(&writer->r, &writer->place, &file, LK_RECORD_FILE, "/some/where/data.bin", 20);
 }
 
-static void finish(struct writer *w) {
-	w->r.head->end_ns = w->now;
-	lk_recorder_close(&w->r);
+static void finish(struct writer *writer) {
+	writer->r.head->end_ns = writer->now;
+	lk_recorder_close(&writer->r);
 }
 
-static lk_record_entry *next(struct writer *w, lk_record_place *place, int64_t takes) {
-	lk_record_entry *e = lk_recorder_next(&w->r, place);
-	assert_non_null(e);
-	e->object = 1;
-	e->start_ns = w->now, e->end_ns = w->now += takes;
-	return e;
+static lk_record_entry *next(struct writer *writer, lk_record_place *place, int64_t takes) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, place);
+	assert_non_null(entry);
+	entry->object = 1;
+	entry->start_ns = writer->now, entry->end_ns = writer->now += takes;
+	return entry;
 }
 
-static void allreduce(struct writer *w, int64_t bytes, int64_t takes) {
-	lk_record_entry *e = next(w, &w->place, takes);
-	e->bytes = bytes;
-	e->comm.what = LK_WHAT_ALLREDUCE, e->comm.call = 1, e->comm.peer = -1, e->comm.from = -1;
-	lk_recorder_publish(&w->r, &w->place, e, LK_RECORD_COMM);
+static void allreduce(struct writer *writer, int64_t bytes, int64_t takes) {
+	lk_record_entry *entry = next(writer, &writer->place, takes);
+	entry->bytes = bytes;
+	entry->comm.what = LK_WHAT_ALLREDUCE, entry->comm.call = 1, entry->comm.peer = -1, entry->comm.from = -1;
+	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 }
 
-static void file(struct writer *w, lk_record_place *place, lk_record_kind kind, int64_t bytes, int64_t takes) {
-	lk_record_entry *e = next(w, place, takes);
-	e->bytes = bytes;
-	e->io.count = 1, e->io.busy_ns = takes;
-	lk_recorder_publish(&w->r, place, e, kind);
+static void file(struct writer *writer, lk_record_place *place, lk_record_kind kind, int64_t bytes, int64_t takes) {
+	lk_record_entry *entry = next(writer, place, takes);
+	entry->bytes = bytes;
+	entry->io.count = 1, entry->io.busy_ns = takes;
+	lk_recorder_publish(&writer->r, place, entry, kind);
 }
 
 /* Since the thread began. */
-static void stored(struct writer *w, lk_record_place *place, int64_t bytes) {
-	lk_record_entry *e = next(w, place, 0);
-	e->bytes = bytes;
-	lk_recorder_publish(&w->r, place, e, LK_RECORD_STORAGE);
+static void stored(struct writer *writer, lk_record_place *place, int64_t bytes) {
+	lk_record_entry *entry = next(writer, place, 0);
+	entry->bytes = bytes;
+	lk_recorder_publish(&writer->r, place, entry, LK_RECORD_STORAGE);
 }
 
 static int64_t moment_ahead(void) { return lk_monotonic_ns() + 100 * MS; }
@@ -78,29 +78,29 @@ struct step_times {
 	bool write;
 };
 
-static void write_rank(const char *folder, const struct step_times *t, int rank, const char *host, int64_t moment) {
+static void write_rank(const char *folder, const struct step_times *times, int rank, const char *host, int64_t moment) {
 	struct writer w;
 	begin(&w, folder, rank, 2, host, moment);
-	for (int s = 0; s < t->steps; s++) {
-		for (int i = 0; i < t->samples; i++) {
-			file(&w, &w.place, LK_RECORD_READ, 4096, t->read);
-			if (t->stored && i == t->samples - 1) stored(&w, &w.place, (50 + s) * (1 + rank) * t->stored);
-			w.now += t->decode;
+	for (int s = 0; s < times->steps; s++) {
+		for (int i = 0; i < times->samples; i++) {
+			file(&w, &w.place, LK_RECORD_READ, 4096, times->read);
+			if (times->stored && i == times->samples - 1) stored(&w, &w.place, (50 + s) * (1 + rank) * times->stored);
+			w.now += times->decode;
 		}
-		w.now += t->own + (rank ? t->late : 0);
-		int64_t after = rank ? t->uneven : 0;
-		allreduce(&w, 1 << 16, t->transfer[0] + (rank ? 0 : t->late) + after);
-		allreduce(&w, 1 << 20, t->transfer[1] - after);
-		if (t->write) file(&w, &w.place, LK_RECORD_WRITE, 100, 200 * US);
+		w.now += times->own + (rank ? times->late : 0);
+		int64_t after = rank ? times->uneven : 0;
+		allreduce(&w, 1 << 16, times->transfer[0] + (rank ? 0 : times->late) + after);
+		allreduce(&w, 1 << 20, times->transfer[1] - after);
+		if (times->write) file(&w, &w.place, LK_RECORD_WRITE, 100, 200 * US);
 	}
 	finish(&w);
 }
 
-static void write_run(char folder[64], const struct step_times *t, const char *a, const char *b) {
+static void write_run(char folder[64], const struct step_times *times, const char *a, const char *b) {
 	new_folder(folder);
 	int64_t moment = moment_ahead();
-	write_rank(folder, t, 0, a, moment);
-	write_rank(folder, t, 1, b, moment);
+	write_rank(folder, times, 0, a, moment);
+	write_rank(folder, times, 1, b, moment);
 }
 
 static void assert_near(double a, double b, double off) {
@@ -291,33 +291,33 @@ static void test_answer(void **state) {
 	(void)state;
 	char folder[64];
 	lk_stalls_request q;
-	lk_stalls_answer *x;
+	lk_stalls_answer *answer;
 	lk_error err = {0};
 	write_run(folder, &usual, "a", "b");
 	lk_stalls_defaults(&q);
 	q.recording = folder, q.what_ifs = "network=2\nspeed=2\nspeed=2,cache=1\ndisk=2";
-	if (lk_stalls(&q, &x, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	assert_int_equal(x->hosts, 2);
-	assert_near(x->parts[LK_STALL_NETWORK].seconds, 3.2e-3, 1e-5);
-	assert_near(x->parts[LK_STALL_PREPARATION].seconds, 2.8e-3, 1e-5);
-	assert_near(x->parts[LK_STALL_COMPUTE].seconds, 5e-3 + 0.35e-3, 2e-5);
-	assert_int_equal(x->parts[LK_STALL_NETWORK].basis, LK_STALLS_ESTIMATED);
-	assert_int_equal(x->parts[LK_STALL_FETCH].basis, LK_STALLS_UNKNOWN);
-	assert_int_equal(x->change_count, 4);
-	assert_near(x->changes[0].step_s, x->step_s - 1.6e-3, 1e-5);
-	assert_near(x->changes[1].step_s, x->step_s - 2.675e-3, 1e-5);
-	assert_near(x->changes[0].closed_s, x->changes[0].step_s, 1e-6);
+	if (lk_stalls(&q, &answer, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	assert_int_equal(answer->hosts, 2);
+	assert_near(answer->parts[LK_STALL_NETWORK].seconds, 3.2e-3, 1e-5);
+	assert_near(answer->parts[LK_STALL_PREPARATION].seconds, 2.8e-3, 1e-5);
+	assert_near(answer->parts[LK_STALL_COMPUTE].seconds, 5e-3 + 0.35e-3, 2e-5);
+	assert_int_equal(answer->parts[LK_STALL_NETWORK].basis, LK_STALLS_ESTIMATED);
+	assert_int_equal(answer->parts[LK_STALL_FETCH].basis, LK_STALLS_UNKNOWN);
+	assert_int_equal(answer->change_count, 4);
+	assert_near(answer->changes[0].step_s, answer->step_s - 1.6e-3, 1e-5);
+	assert_near(answer->changes[1].step_s, answer->step_s - 2.675e-3, 1e-5);
+	assert_near(answer->changes[0].closed_s, answer->changes[0].step_s, 1e-6);
 	/* a recording does not tell what storage takes of its step */
 	for (int i = 2; i < 4; i++) {
-		assert_true(isnan(x->changes[i].step_s) && isnan(x->changes[i].factor) && isnan(x->changes[i].closed_s));
-		assert_string_equal(x->changes[i].bottleneck, "not known");
+		assert_true(isnan(answer->changes[i].step_s) && isnan(answer->changes[i].factor) && isnan(answer->changes[i].closed_s));
+		assert_string_equal(answer->changes[i].bottleneck, "not known");
 	}
-	assert_true(isnan(x->rates.device) && isnan(x->rates.hidden));
+	assert_true(isnan(answer->rates.device) && isnan(answer->rates.hidden));
 	int told = 0;
-	for (int i = 0; i < x->note_count; i++) told += strstr(x->notes[i], "not known without a cold run") != NULL;
+	for (int i = 0; i < answer->note_count; i++) told += strstr(answer->notes[i], "not known without a cold run") != NULL;
 	assert_int_equal(told, 1);
-	assert_near(x->buckets.per_byte_s * (1 << 20) + x->buckets.per_call_s, 3e-3, 5e-6);
-	lk_stalls_free(x);
+	assert_near(answer->buckets.per_byte_s * (1 << 20) + answer->buckets.per_call_s, 3e-3, 5e-6);
+	lk_stalls_free(answer);
 	lk_stalls_free(NULL);
 	remove_folder(folder);
 }
@@ -325,15 +325,15 @@ static void test_answer(void **state) {
 static void test_refused(void **state) {
 	(void)state;
 	lk_stalls_request q;
-	lk_stalls_answer *x;
+	lk_stalls_answer *answer;
 	lk_error err = {0};
 	lk_stalls_defaults(&q);
-	assert_int_equal(lk_stalls(&q, &x, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_stalls(&q, &answer, &err), LK_ERR_INPUT);
 	q.recording = scratch;
-	assert_int_equal(lk_stalls(&q, &x, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_stalls(&q, &answer, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "no recording"));
 	q.repeats = 0;
-	assert_int_equal(lk_stalls(&q, &x, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_stalls(&q, &answer, &err), LK_ERR_INPUT);
 }
 
 /* ---- the page cache ---- */

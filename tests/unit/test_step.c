@@ -31,30 +31,30 @@ struct lk_fixture {
 };
 
 /* A job on H100 nodes; the caller changes it before `complete`. */
-static void begin(struct lk_fixture *f, int gpus)
+static void begin(struct lk_fixture *fixture, int gpus)
 {
-	memset(f, 0, sizeof *f);
-	f->job.model = gpt(16, 2048, 16);
-	f->job.gpus = gpus;
-	f->job.mbs = 2, f->job.seq = 2048;
-	f->job.dtype = LK_BF16, f->job.dtype_said = true;
+	memset(fixture, 0, sizeof *fixture);
+	fixture->job.model = gpt(16, 2048, 16);
+	fixture->job.gpus = gpus;
+	fixture->job.mbs = 2, fixture->job.seq = 2048;
+	fixture->job.dtype = LK_BF16, fixture->job.dtype_said = true;
 	const lk_device *device = lk_device_find("h100-sxm");
 	assert_non_null(device);
-	assert_int_equal(lk_cluster_simple(&f->arena, device, gpus, 0, 0, &f->cluster, &f->err), LK_OK);
+	assert_int_equal(lk_cluster_simple(&fixture->arena, device, gpus, 0, 0, &fixture->cluster, &fixture->err), LK_OK);
 }
 
-static void complete(struct lk_fixture *f)
+static void complete(struct lk_fixture *fixture)
 {
 	char text[1000];
-	lk_status status = lk_job_complete(&f->job, &f->cluster, &f->err);
-	if (status != LK_OK) fail_msg("%s", lk_error_text(&f->err, text, sizeof text));
+	lk_status status = lk_job_complete(&fixture->job, &fixture->cluster, &fixture->err);
+	if (status != LK_OK) fail_msg("%s", lk_error_text(&fixture->err, text, sizeof text));
 }
 
-static void ask(struct lk_fixture *f, const lk_step_options *options, lk_step *step)
+static void ask(struct lk_fixture *fixture, const lk_step_options *options, lk_step *step)
 {
 	char text[1000];
-	lk_status status = lk_step_ask(&f->job, &f->cluster, options, step, &f->err);
-	if (status != LK_OK) fail_msg("%s", lk_error_text(&f->err, text, sizeof text));
+	lk_status status = lk_step_ask(&fixture->job, &fixture->cluster, options, step, &fixture->err);
+	if (status != LK_OK) fail_msg("%s", lk_error_text(&fixture->err, text, sizeof text));
 }
 
 /* Bytes that a layer keeps per micro-batch with sequence parallelism: Korthikanti's 34 sbh / t less the dropout masks (2),

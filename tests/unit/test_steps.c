@@ -42,42 +42,42 @@ static int home(const struct machine *m, int v) {
 	return v;
 }
 
-static void wrong(const struct machine *m, const lc_step *s, int v, const char *what) {
+static void wrong(const struct machine *m, const lc_step *step, int v, const char *what) {
 	char text[128];
 	lc_print_listing(m->p, stderr);
 	lc_steps_print(m->s, stderr);
-	fail_msg("%s, step %s: %%%d %s: %s", m->p->name, s ? s->name : "-", v, lc_value_text(m->p, v, text, sizeof text), what);
+	fail_msg("%s, step %s: %%%d %s: %s", m->p->name, step ? step->name : "-", v, lc_value_text(m->p, v, text, sizeof text), what);
 }
 
 /* What a step uses must be at hand: in its own registers, among its reads and intact, or recomputed from such. */
-static void check_use(struct machine *m, const lc_step *s, int v, int by) {
+static void check_use(struct machine *m, const lc_step *step, int v, int by) {
 	const lc_node *n = node(m, v);
 	int storage = m->s->storage[v];
 	if (n->op == LC_CONST || n->op == LC_SIZE || n->op == LC_SCALAR) return;
-	if (in(&s->values, v) && v < by) return;
+	if (in(&step->values, v) && v < by) return;
 	if (storage < 0) {
-		bool recomputed = n->op == LC_SLICE || (n->rank == 0 && in(&s->numbers, v));
-		if (!recomputed) wrong(m, s, v, "is neither in memory nor recomputed");
-		for (int k = 0; k < n->inputs; k++) check_use(m, s, n->in[k], by);
+		bool recomputed = n->op == LC_SLICE || (n->rank == 0 && in(&step->numbers, v));
+		if (!recomputed) wrong(m, step, v, "is neither in memory nor recomputed");
+		for (int k = 0; k < n->inputs; k++) check_use(m, step, n->in[k], by);
 		return;
 	}
-	if (!in(&s->reads, v)) wrong(m, s, v, "is read and not listed");
-	if (m->holds[storage] != home(m, v)) wrong(m, s, v, m->holds[storage] < 0 ? "was never written" : "was overwritten");
+	if (!in(&step->reads, v)) wrong(m, step, v, "is read and not listed");
+	if (m->holds[storage] != home(m, v)) wrong(m, step, v, m->holds[storage] < 0 ? "was never written" : "was overwritten");
 }
 
-static void run_step(struct machine *m, const lc_step *s) {
-	for (int k = 0; k < s->values.count; k++) {
-		int v = s->values.at[k];
+static void run_step(struct machine *m, const lc_step *step) {
+	for (int k = 0; k < step->values.count; k++) {
+		int v = step->values.at[k];
 		const lc_node *n = node(m, v);
-		if (m->done[v]) wrong(m, s, v, "is computed twice");
-		if (k && s->values.at[k - 1] >= v) wrong(m, s, v, "is out of order");
-		for (int i = n->op == LC_UPDATE ? 1 : 0; i < n->inputs; i++) check_use(m, s, n->in[i], v);
+		if (m->done[v]) wrong(m, step, v, "is computed twice");
+		if (k && step->values.at[k - 1] >= v) wrong(m, step, v, "is out of order");
+		for (int i = n->op == LC_UPDATE ? 1 : 0; i < n->inputs; i++) check_use(m, step, n->in[i], v);
 	}
-	for (int k = 0; k < s->values.count; k++) {
-		int v = s->values.at[k];
+	for (int k = 0; k < step->values.count; k++) {
+		int v = step->values.at[k];
 		m->done[v] = 1;
 		if (m->s->storage[v] < 0) continue;
-		if (!in(&s->writes, v)) wrong(m, s, v, "is written and not listed");
+		if (!in(&step->writes, v)) wrong(m, step, v, "is written and not listed");
 		m->holds[m->s->storage[v]] = v;
 	}
 }
@@ -88,20 +88,20 @@ static bool recomputed(const struct machine *m, int v) {
 	return shares_operand(m, v) || (m->s->storage[v] < 0 && (n->rank == 0 || n->op == LC_SLICE));
 }
 
-static void check_kind(struct machine *m, const lc_step *s) {
+static void check_kind(struct machine *m, const lc_step *step) {
 	int heavy = 0, pass = 0;
-	for (int k = 0; k < s->values.count; k++) {
-		const lc_node *n = node(m, s->values.at[k]);
+	for (int k = 0; k < step->values.count; k++) {
+		const lc_node *n = node(m, step->values.at[k]);
 		lc_family f = lc_ops[n->op].family;
 		bool moves = f == LC_MOVE || f == LC_CONTRACT || f == LC_ROWS || (f == LC_COMM && n->op >= LC_ALLREDUCE && n->op <= LC_PERMUTE);
 		heavy += moves;
 		pass += !moves && n->op != LC_UPDATE;
 	}
-	if (s->kind == LC_STEP_MAP && (heavy || s->space < 0)) wrong(m, s, s->values.at[0], "is no pass");
-	if (s->kind == LC_STEP_RING) assert_int_equal(heavy, (s->scatter >= 0) + s->gathers.count);
-	if (s->kind == LC_STEP_RING) assert_true(heavy > 0);
-	if (s->kind == LC_STEP_CONTRACT || s->kind == LC_STEP_ROWS || s->kind == LC_STEP_SEND) assert_int_equal(heavy, 1);
-	if (s->kind != LC_STEP_MAP && s->kind != LC_STEP_RING) assert_int_equal(pass, 0);
+	if (step->kind == LC_STEP_MAP && (heavy || step->space < 0)) wrong(m, step, step->values.at[0], "is no pass");
+	if (step->kind == LC_STEP_RING) assert_int_equal(heavy, (step->scatter >= 0) + step->gathers.count);
+	if (step->kind == LC_STEP_RING) assert_true(heavy > 0);
+	if (step->kind == LC_STEP_CONTRACT || step->kind == LC_STEP_ROWS || step->kind == LC_STEP_SEND) assert_int_equal(heavy, 1);
+	if (step->kind != LC_STEP_MAP && step->kind != LC_STEP_RING) assert_int_equal(pass, 0);
 }
 
 /* What a step waits for is before it, and every read is of what an awaited step, or none, wrote. */
@@ -140,47 +140,47 @@ static void check_results(struct machine *m) {
 	}
 }
 
-static void check_names(const lc_steps *s) {
-	for (int i = 0; i < s->count; i++)
-		for (int k = 0; k < i; k++) assert_string_not_equal(s->at[i].name, s->at[k].name);
+static void check_names(const lc_steps *steps) {
+	for (int i = 0; i < steps->count; i++)
+		for (int k = 0; k < i; k++) assert_string_not_equal(steps->at[i].name, steps->at[k].name);
 }
 
-static void check_steps(const lc_program *p, const lc_steps *s) {
+static void check_steps(const lc_program *program, const lc_steps *steps) {
 	struct machine *m = calloc(1, sizeof *m);
-	m->p = p, m->s = s;
-	for (int v = 0; v < (int)p->nodes.count; v++) {
-		lc_op op = (lc_op)p->nodes.at[v].op;
+	m->p = program, m->s = steps;
+	for (int v = 0; v < (int)program->nodes.count; v++) {
+		lc_op op = (lc_op)program->nodes.at[v].op;
 		m->holds[v] = op == LC_INPUT || op == LC_STATE ? v : -1;
 	}
-	for (int i = 0; i < s->count; i++) {
-		const lc_step *step = &s->at[i];
+	for (int i = 0; i < steps->count; i++) {
+		const lc_step *step = &steps->at[i];
 		for (int k = 0; k < step->part_count; k++) check_kind(m, &step->parts[k]), run_step(m, &step->parts[k]);
 		if (step->part_count == 0) check_kind(m, step), run_step(m, step);
 		check_waits(m, step->parts, step->part_count);
 	}
-	check_waits(m, s->at, s->count);
+	check_waits(m, steps->at, steps->count);
 	check_results(m);
-	check_names(s);
+	check_names(steps);
 	free(m);
 }
 
-static lc_steps *steps_ok(const lc_program *p) {
-	lc_steps *s = NULL;
+static lc_steps *steps_ok(const lc_program *program) {
+	lc_steps *steps = NULL;
 	lk_error err = {0};
 	char line[1024];
-	if (lc_steps_make(p, &s, &err) != LK_OK) {
-		lc_print_listing(p, stderr);
-		fail_msg("%s: %s", p->name, lk_error_text(&err, line, sizeof line));
+	if (lc_steps_make(program, &steps, &err) != LK_OK) {
+		lc_print_listing(program, stderr);
+		fail_msg("%s: %s", program->name, lk_error_text(&err, line, sizeof line));
 	}
-	check_steps(p, s);
-	return s;
+	check_steps(program, steps);
+	return steps;
 }
 
 /* ---- examples ---- */
 
-static lc_bundle *push_bundle(lc_program *p) {
-	assert_true(lk_push(&p->bundles));
-	return lk_last(&p->bundles);
+static lc_bundle *push_bundle(lc_program *program) {
+	assert_true(lk_push(&program->bundles));
+	return lk_last(&program->bundles);
 }
 
 typedef void use(lc_program *p, uint64_t seed);
@@ -189,12 +189,12 @@ static int over_examples(use *f) {
 	DIR *folder = opendir("examples/lang");
 	int count = 0;
 	assert_non_null(folder);
-	for (struct dirent *e; (e = readdir(folder));) {
+	for (struct dirent *dirent; (dirent = readdir(folder));) {
 		char path[512], *text;
 		size_t size;
 		lk_error err;
-		if (!strstr(e->d_name, ".lk")) continue;
-		snprintf(path, sizeof path, "examples/lang/%s", e->d_name);
+		if (!strstr(dirent->d_name, ".lk")) continue;
+		snprintf(path, sizeof path, "examples/lang/%s", dirent->d_name);
 		assert_int_equal(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, &err), LK_OK);
 		lc_file *file = read_text(path, text);
 		for (size_t i = 0; i < file->programs.count; i++) f(file->programs.at[i], (uint64_t)++count << 32);
@@ -205,17 +205,17 @@ static int over_examples(use *f) {
 	return count;
 }
 
-static int last_value(const lc_step *s) { return s->values.at[s->values.count - 1]; }
+static int last_value(const lc_step *step) { return step->values.at[step->values.count - 1]; }
 
-static void use_plain(lc_program *p, uint64_t seed) {
+static void use_plain(lc_program *program, uint64_t seed) {
 	(void)seed;
-	lc_steps *s = steps_ok(p);
+	lc_steps *steps = steps_ok(program);
 	/* In the order of the program, and nothing joined. */
-	for (int i = 0; i < s->count; i++) {
-		assert_true(s->at[i].kind != LC_STEP_RING && s->at[i].kind != LC_STEP_OVERLAP);
-		if (i) assert_true(last_value(&s->at[i]) > last_value(&s->at[i - 1]));
+	for (int i = 0; i < steps->count; i++) {
+		assert_true(steps->at[i].kind != LC_STEP_RING && steps->at[i].kind != LC_STEP_OVERLAP);
+		if (i) assert_true(last_value(&steps->at[i]) > last_value(&steps->at[i - 1]));
 	}
-	lc_steps_free(s);
+	lc_steps_free(steps);
 }
 
 static void test_examples(void **state) {
@@ -226,20 +226,20 @@ static void test_examples(void **state) {
 /* ---- schedules ---- */
 
 /* What is rewritten becomes steps. */
-static void use_schedules(lc_program *p, uint64_t seed) {
+static void use_schedules(lc_program *program, uint64_t seed) {
 	(void)seed;
-	for (size_t i = 0; i < p->schedules.count; i++) {
+	for (size_t i = 0; i < program->schedules.count; i++) {
 		lc_program *q = NULL;
 		lk_error err = {0};
 		char line[1024];
-		lk_status status = lc_rewrite_all(p, &p->schedules.at[i], &q, &err);
-		if (status != LK_OK) fail_msg("%s, %s: %s", p->name, p->schedules.at[i].name, lk_error_text(&err, line, sizeof line));
-		lc_steps *s = steps_ok(q);
+		lk_status status = lc_rewrite_all(program, &program->schedules.at[i], &q, &err);
+		if (status != LK_OK) fail_msg("%s, %s: %s", program->name, program->schedules.at[i].name, lk_error_text(&err, line, sizeof line));
+		lc_steps *steps = steps_ok(q);
 		if (getenv("SHOW_STEPS")) {
-			fprintf(stderr, "%s %s\n", p->name, p->schedules.at[i].name);
-			lc_steps_print(s, stderr);
+			fprintf(stderr, "%s %s\n", program->name, program->schedules.at[i].name);
+			lc_steps_print(steps, stderr);
 		}
-		lc_steps_free(s);
+		lc_steps_free(steps);
 		lc_program_free(q);
 	}
 }
@@ -253,11 +253,11 @@ static void test_schedules(void **state) {
 
 static int accepted, refused;
 
-static void mark(lc_program *p, uint64_t *seed, lc_directive_kind kind, int *bundles) {
-	*push_bundle(p) = (lc_bundle){.kind = kind, .name = draw(seed, 2) ? "F" : NULL, .chunk = "", .chunks = 2, .size = 64};
-	int from = (int)draw(seed, p->nodes.count), length = 1 + (int)draw(seed, 8);
-	for (int v = from; v < (int)p->nodes.count && v < from + length; v++) {
-		lc_node *n = &p->nodes.at[v];
+static void mark(lc_program *program, uint64_t *seed, lc_directive_kind kind, int *bundles) {
+	*push_bundle(program) = (lc_bundle){.kind = kind, .name = draw(seed, 2) ? "F" : NULL, .chunk = "", .chunks = 2, .size = 64};
+	int from = (int)draw(seed, program->nodes.count), length = 1 + (int)draw(seed, 8);
+	for (int v = from; v < (int)program->nodes.count && v < from + length; v++) {
+		lc_node *n = &program->nodes.at[v];
 		if (draw(seed, 4) == 0) continue;
 		if (kind == LC_FUSE) n->fuse = (int16_t)*bundles;
 		else if (kind == LC_OVERLAP) n->overlap = (int16_t)*bundles;
@@ -266,27 +266,27 @@ static void mark(lc_program *p, uint64_t *seed, lc_directive_kind kind, int *bun
 	++*bundles;
 }
 
-static void try_sets(lc_program *p, uint64_t *seed) {
+static void try_sets(lc_program *program, uint64_t *seed) {
 	static const lc_directive_kind kinds[] = {LC_FUSE, LC_FUSE, LC_OVERLAP, LC_BUCKET};
 	int bundles = 0, count = 1 + (int)draw(seed, 3);
-	for (size_t v = 0; v < p->nodes.count; v++) p->nodes.at[v].fuse = p->nodes.at[v].overlap = p->nodes.at[v].bucket = -1;
-	p->bundles.count = 0;
-	for (int i = 0; i < count; i++) mark(p, seed, kinds[draw(seed, 4)], &bundles);
-	lc_steps *s = NULL;
+	for (size_t v = 0; v < program->nodes.count; v++) program->nodes.at[v].fuse = program->nodes.at[v].overlap = program->nodes.at[v].bucket = -1;
+	program->bundles.count = 0;
+	for (int i = 0; i < count; i++) mark(program, seed, kinds[draw(seed, 4)], &bundles);
+	lc_steps *steps = NULL;
 	lk_error err = {0};
-	lk_status status = lc_steps_make(p, &s, &err);
-	if (status == LK_OK) check_steps(p, s), accepted++;
+	lk_status status = lc_steps_make(program, &steps, &err);
+	if (status == LK_OK) check_steps(program, steps), accepted++;
 	else {
 		assert_int_equal(status, LK_ERR_INPUT);
 		assert_true(err.what[0]);
 		refused++;
 	}
-	lc_steps_free(s);
+	lc_steps_free(steps);
 }
 
-static void use_random_sets(lc_program *p, uint64_t seed) {
-	int tries = p->file->programs.at[0]->name[1] ? rounds(200, 3000) : 10; /* random ones: "p" */
-	for (int i = 0; i < tries; i++) try_sets(p, &seed);
+static void use_random_sets(lc_program *program, uint64_t seed) {
+	int tries = program->file->programs.at[0]->name[1] ? rounds(200, 3000) : 10; /* random ones: "p" */
+	for (int i = 0; i < tries; i++) try_sets(program, &seed);
 }
 
 static void test_random_sets(void **state) {
@@ -298,21 +298,21 @@ static void test_random_sets(void **state) {
 /* ---- random programs, random directives ---- */
 
 /* What rewrites make of a program are steps, or there is a reason why a set is none. */
-static void try_directives(const lc_program *p, uint64_t *seed) {
+static void try_directives(const lc_program *program, uint64_t *seed) {
 	lc_program *at = NULL;
 	lk_error err = {0};
-	if (lc_rewrite_all(p, NULL, &at, &err) != LK_OK) fail_msg("%s", err.what);
+	if (lc_rewrite_all(program, NULL, &at, &err) != LK_OK) fail_msg("%s", err.what);
 	for (int i = 0; i < 6; i++) {
 		lc_directive d = random_directive(at, seed, i);
 		lc_program *next = NULL;
-		lc_steps *s = NULL;
+		lc_steps *steps = NULL;
 		if (lc_rewrite(at, &d, &next, &err) != LK_OK) continue;
 		lc_program_free(at);
 		at = next;
-		lk_status status = lc_steps_make(at, &s, &err);
+		lk_status status = lc_steps_make(at, &steps, &err);
 		assert_true(status == LK_OK || (status == LK_ERR_INPUT && err.what[0]));
-		if (s) check_steps(at, s), accepted++;
-		lc_steps_free(s);
+		if (steps) check_steps(at, steps), accepted++;
+		lc_steps_free(steps);
 	}
 	lc_program_free(at);
 }
@@ -324,10 +324,10 @@ static void test_random_programs(void **state) {
 	for (int i = 0; i < programs; i++) {
 		uint64_t seed = (uint64_t)(i + 1) << 32;
 		lc_file *file = random_program((uint64_t)i, 30);
-		lc_program *p = file->programs.at[0];
-		lc_steps_free(steps_ok(p));
-		try_directives(p, &seed);
-		use_random_sets(p, seed);
+		lc_program *program = file->programs.at[0];
+		lc_steps_free(steps_ok(program));
+		try_directives(program, &seed);
+		use_random_sets(program, seed);
 		lc_file_free(file);
 	}
 	assert_true(accepted > programs);
@@ -335,26 +335,26 @@ static void test_random_programs(void **state) {
 
 /* ---- what sets become ---- */
 
-static void label(lc_program *p, lc_directive_kind kind, const char *names) {
-	int bundle = (int)p->bundles.count;
-	*push_bundle(p) = (lc_bundle){.kind = kind, .name = kind == LC_OVERLAP ? "O" : "F", .order = "ring", .size = 100};
+static void label(lc_program *program, lc_directive_kind kind, const char *names) {
+	int bundle = (int)program->bundles.count;
+	*push_bundle(program) = (lc_bundle){.kind = kind, .name = kind == LC_OVERLAP ? "O" : "F", .order = "ring", .size = 100};
 	char name[LC_NAME];
 	for (const char *at = names; sscanf(at, "%63s", name) == 1; at += strcspn(at, " ") + (at[strcspn(at, " ")] == ' ')) {
-		int end = lc_value_find(p, name), begin = end;
+		int end = lc_value_find(program, name), begin = end;
 		assert_true(end >= 0);
-		while (begin > 0 && !p->nodes.at[begin - 1].name && p->nodes.at[begin - 1].op != LC_OUT) begin--;
+		while (begin > 0 && !program->nodes.at[begin - 1].name && program->nodes.at[begin - 1].op != LC_OUT) begin--;
 		for (int v = begin; v <= end; v++) {
-			lc_node *n = &p->nodes.at[v];
+			lc_node *n = &program->nodes.at[v];
 			*(kind == LC_FUSE ? &n->fuse : kind == LC_OVERLAP ? &n->overlap : &n->bucket) = (int16_t)bundle;
 		}
 	}
 }
 
-static const lc_step *step_named(const lc_steps *s, const char *name) {
-	for (int i = 0; i < s->count; i++) {
-		if (strcmp(s->at[i].name, name) == 0) return &s->at[i];
-		for (int k = 0; k < s->at[i].part_count; k++)
-			if (strcmp(s->at[i].parts[k].name, name) == 0) return &s->at[i].parts[k];
+static const lc_step *step_named(const lc_steps *steps, const char *name) {
+	for (int i = 0; i < steps->count; i++) {
+		if (strcmp(steps->at[i].name, name) == 0) return &steps->at[i];
+		for (int k = 0; k < steps->at[i].part_count; k++)
+			if (strcmp(steps->at[i].parts[k].name, name) == 0) return &steps->at[i].parts[k];
 	}
 	return NULL;
 }
@@ -368,18 +368,18 @@ static const lc_step *step_named(const lc_steps *s, const char *name) {
 static void test_ring(void **state) {
 	(void)state;
 	lc_file *file = read_text("zero", ZERO);
-	lc_program *p = file->programs.at[0];
-	label(p, LC_FUSE, "rs gr m w ag");
-	lc_steps *s = steps_ok(p);
-	assert_int_equal(s->count, 1);
-	assert_int_equal(s->at[0].kind, LC_STEP_RING);
-	assert_int_equal(s->at[0].scatter, lc_value_find(p, "rs"));
-	assert_int_equal(s->at[0].gathers.count, 1);
-	assert_int_equal(s->storage[lc_value_find(p, "rs")], -1); /* registers */
-	assert_int_equal(s->storage[lc_value_find(p, "gr")], -1);
-	assert_int_equal(s->at[0].reads.count, 3);  /* g, m, w */
-	assert_int_equal(s->at[0].writes.count, 3); /* m, w, ag */
-	lc_steps_free(s);
+	lc_program *program = file->programs.at[0];
+	label(program, LC_FUSE, "rs gr m w ag");
+	lc_steps *steps = steps_ok(program);
+	assert_int_equal(steps->count, 1);
+	assert_int_equal(steps->at[0].kind, LC_STEP_RING);
+	assert_int_equal(steps->at[0].scatter, lc_value_find(program, "rs"));
+	assert_int_equal(steps->at[0].gathers.count, 1);
+	assert_int_equal(steps->storage[lc_value_find(program, "rs")], -1); /* registers */
+	assert_int_equal(steps->storage[lc_value_find(program, "gr")], -1);
+	assert_int_equal(steps->at[0].reads.count, 3);  /* g, m, w */
+	assert_int_equal(steps->at[0].writes.count, 3); /* m, w, ag */
+	lc_steps_free(steps);
 	lc_file_free(file);
 }
 
@@ -388,22 +388,22 @@ static void test_norms_are_a_pass_of_their_own(void **state) {
 	lc_file *file = read_text("two", "program two(mesh dp) { dim N scalar f32 lr in g : f32[N] @ P(sum,dp) state w : f32[N] @ S(0,dp)\n"
 	                               "rs = reducescatter(g, sum, dp, dim=0) u = 2*rs s = sum(u^2) un = sqrt(allreduce(s, sum, dp))\n"
 	                               "w <- w - lr*u/un ag = allgather(w, 0, dp) out ag }");
-	lc_program *p = file->programs.at[0];
+	lc_program *program = file->programs.at[0];
 	lk_error err = {0};
-	lc_steps *s = NULL;
-	label(p, LC_FUSE, "rs u s un w ag");
-	assert_int_equal(lc_steps_make(p, &s, &err), LK_ERR_INPUT);
-	for (size_t v = 0; v < p->nodes.count; v++) p->nodes.at[v].fuse = -1;
-	p->bundles.count = 0;
-	label(p, LC_FUSE, "rs u s");
-	label(p, LC_FUSE, "w ag");
-	s = steps_ok(p);
-	assert_int_equal(s->count, 3); /* the pass, the sum of one number, the other pass */
-	assert_int_equal(s->at[0].kind, LC_STEP_RING);
-	assert_int_equal(s->at[1].kind, LC_STEP_COMM);
-	assert_int_equal(s->at[2].kind, LC_STEP_RING);
-	assert_int_equal(s->at[2].numbers.count, 1); /* the root */
-	lc_steps_free(s);
+	lc_steps *steps = NULL;
+	label(program, LC_FUSE, "rs u s un w ag");
+	assert_int_equal(lc_steps_make(program, &steps, &err), LK_ERR_INPUT);
+	for (size_t v = 0; v < program->nodes.count; v++) program->nodes.at[v].fuse = -1;
+	program->bundles.count = 0;
+	label(program, LC_FUSE, "rs u s");
+	label(program, LC_FUSE, "w ag");
+	steps = steps_ok(program);
+	assert_int_equal(steps->count, 3); /* the pass, the sum of one number, the other pass */
+	assert_int_equal(steps->at[0].kind, LC_STEP_RING);
+	assert_int_equal(steps->at[1].kind, LC_STEP_COMM);
+	assert_int_equal(steps->at[2].kind, LC_STEP_RING);
+	assert_int_equal(steps->at[2].numbers.count, 1); /* the root */
+	lc_steps_free(steps);
 	lc_file_free(file);
 }
 
@@ -412,20 +412,20 @@ static void test_overlap(void **state) {
 	lc_file *file = read_text("o", "program o(mesh tp) { dim B, H in x : f16[B,H] @ S(1,tp) in w : f16[H,H] @ S(0,tp) in b : f16[H]\n"
 	                             "y = matmul(x, w) rs = reducescatter(y, sum, tp, dim=0) o = relu(rs + b)\n"
 	                             "ag = allgather(o, 0, tp) out ag }");
-	lc_program *p = file->programs.at[0];
-	label(p, LC_FUSE, "rs o ag");
-	label(p, LC_OVERLAP, "y rs o ag");
-	lc_steps *s = steps_ok(p);
-	assert_int_equal(s->count, 1);
-	assert_int_equal(s->at[0].kind, LC_STEP_OVERLAP);
-	assert_true(s->at[0].ring);
-	assert_int_equal(s->at[0].part_count, 2);
-	assert_int_equal(s->at[0].parts[0].kind, LC_STEP_CONTRACT);
-	assert_int_equal(s->at[0].parts[1].kind, LC_STEP_RING);
-	assert_int_equal(s->at[0].parts[1].after.count, 1);
-	assert_int_equal(s->at[0].chunk_dim, 0);
-	assert_ptr_equal(step_named(s, "F"), &s->at[0].parts[1]);
-	lc_steps_free(s);
+	lc_program *program = file->programs.at[0];
+	label(program, LC_FUSE, "rs o ag");
+	label(program, LC_OVERLAP, "y rs o ag");
+	lc_steps *steps = steps_ok(program);
+	assert_int_equal(steps->count, 1);
+	assert_int_equal(steps->at[0].kind, LC_STEP_OVERLAP);
+	assert_true(steps->at[0].ring);
+	assert_int_equal(steps->at[0].part_count, 2);
+	assert_int_equal(steps->at[0].parts[0].kind, LC_STEP_CONTRACT);
+	assert_int_equal(steps->at[0].parts[1].kind, LC_STEP_RING);
+	assert_int_equal(steps->at[0].parts[1].after.count, 1);
+	assert_int_equal(steps->at[0].chunk_dim, 0);
+	assert_ptr_equal(step_named(steps, "F"), &steps->at[0].parts[1]);
+	lc_steps_free(steps);
 	lc_file_free(file);
 }
 
@@ -434,11 +434,11 @@ static void test_cycle(void **state) {
 	(void)state;
 	lc_file *file = read_text("c", "program c(mesh dp) { dim N in g : f32[N] @ P(sum,dp) in h : f32[N]\n"
 	                             "a = h*h s = allreduce(g*a, sum, dp) b = s + a out a, b }");
-	lc_program *p = file->programs.at[0];
+	lc_program *program = file->programs.at[0];
 	lk_error err = {0};
-	lc_steps *s = NULL;
-	label(p, LC_FUSE, "a b");
-	assert_int_equal(lc_steps_make(p, &s, &err), LK_ERR_INPUT);
+	lc_steps *steps = NULL;
+	label(program, LC_FUSE, "a b");
+	assert_int_equal(lc_steps_make(program, &steps, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "depends on itself through"));
 	lc_file_free(file);
 }
@@ -449,11 +449,11 @@ static void test_old_versions(void **state) {
 	lc_file *file = read_text("v", "program v(mesh dp) { dim N, M state w : f32[N,M], t : f32 in x : f32[N,M]\n"
 	                             "half = slice(w, 1, dp) old = t*2 out w, t\n"
 	                             "w <- x + w t <- t + 1 out half*slice(w, 1, dp)*old*t }");
-	lc_program *p = file->programs.at[0];
-	lc_steps *s = steps_ok(p);
-	assert_int_equal(s->storage[lc_value_find(p, "half")], lc_value_find(p, "half"));
-	assert_int_equal(s->storage[lc_value_find(p, "old")], lc_value_find(p, "old"));
-	lc_steps_free(s);
+	lc_program *program = file->programs.at[0];
+	lc_steps *steps = steps_ok(program);
+	assert_int_equal(steps->storage[lc_value_find(program, "half")], lc_value_find(program, "half"));
+	assert_int_equal(steps->storage[lc_value_find(program, "old")], lc_value_find(program, "old"));
+	lc_steps_free(steps);
 	lc_file_free(file);
 }
 
@@ -462,13 +462,13 @@ static void test_update_in_place(void **state) {
 	(void)state;
 	lc_file *file = read_text("u", "program u(mesh dp) { dim N state w : f32[N] in g : f32[N] @ S(0,dp)\n"
 	                             "w <- allgather(slice(w, 0, dp) - g, 0, dp) out w*2 }");
-	lc_program *p = file->programs.at[0];
-	lc_steps *s = steps_ok(p);
-	assert_int_equal(s->count, 3);
-	assert_int_equal(s->at[1].kind, LC_STEP_COMM);
-	assert_int_equal(s->at[1].values.count, 2);
-	assert_int_equal(s->storage[s->at[1].values.at[0]], lc_value_find(p, "w") < 0 ? 0 : s->storage[lc_value_find(p, "w")]);
-	lc_steps_free(s);
+	lc_program *program = file->programs.at[0];
+	lc_steps *steps = steps_ok(program);
+	assert_int_equal(steps->count, 3);
+	assert_int_equal(steps->at[1].kind, LC_STEP_COMM);
+	assert_int_equal(steps->at[1].values.count, 2);
+	assert_int_equal(steps->storage[steps->at[1].values.at[0]], lc_value_find(program, "w") < 0 ? 0 : steps->storage[lc_value_find(program, "w")]);
+	lc_steps_free(steps);
 	lc_file_free(file);
 }
 

@@ -55,17 +55,17 @@ static void fill(unsigned char *data, size_t size, uint64_t *seed) {
 		256) : (unsigned char)("step "[i % 5]);
 }
 
-static lk_status read_all(lk_stream *s, unsigned char *out, size_t room, size_t *size, uint64_t *seed, lk_error *err) {
+static lk_status read_all(lk_stream *stream, unsigned char *out, size_t room, size_t *size, uint64_t *seed, lk_error *err) {
 	*size = 0;
 	for (;;) {
 		size_t wish = 1 + (size_t)draw(seed, draw(seed, 2) ? 10 : 60000), got;
 		if (wish > room - *size) wish = room - *size;
-		lk_status status = lk_stream_read(s, out + *size, wish, &got, err);
+		lk_status status = lk_stream_read(stream, out + *size, wish, &got, err);
 		*size += got;
 		if (status != LK_OK || got == 0) return status;
 		/* fewer bytes than asked for: only at the end */
 		unsigned char byte;
-		if (got < wish) return lk_stream_read(s, &byte, 1, &got, err) == LK_OK && got ? LK_ERR_INTERNAL : LK_OK;
+		if (got < wish) return lk_stream_read(stream, &byte, 1, &got, err) == LK_OK && got ? LK_ERR_INTERNAL : LK_OK;
 	}
 }
 
@@ -94,16 +94,16 @@ static void all_forms_read_back(void **state) {
 			memset(packed + length, 0, 600);
 			length += 600;
 		}
-		lk_stream *s;
+		lk_stream *stream;
 		lk_error err;
 		if (from_file) write_bytes(path, packed, length);
-		assert_int_equal(from_file ? lk_stream_open(path, &s, &err) : lk_stream_memory(packed, length, "m", &s, &err),
+		assert_int_equal(from_file ? lk_stream_open(path, &stream, &err) : lk_stream_memory(packed, length, "m", &stream, &err),
 			LK_OK);
-		assert_string_equal(lk_stream_name(s), from_file ? path : "m");
-		assert_int_equal(read_all(s, back, sizeof back, &got, &seed, &err), LK_OK);
+		assert_string_equal(lk_stream_name(stream), from_file ? path : "m");
+		assert_int_equal(read_all(stream, back, sizeof back, &got, &seed, &err), LK_OK);
 		assert_int_equal(got, size);
 		assert_memory_equal(back, data, size);
-		lk_stream_close(s);
+		lk_stream_close(stream);
 	}
 	unlink(path);
 	rmdir(folder);
@@ -119,13 +119,13 @@ static void cut_input_is_an_error(void **state) {
 		size_t length = first + pack(how, data + 1800, 1200, packed + first, sizeof packed - first);
 		/* Fewer than four bytes do not show what they are. */
 		for (size_t cut = 4; cut < length; cut++) {
-			lk_stream *s;
+			lk_stream *stream;
 			lk_error err;
 			size_t got;
-			assert_int_equal(lk_stream_memory(packed, cut, "m", &s, &err), LK_OK);
-			assert_int_equal(read_all(s, back, sizeof back, &got, &seed, &err), cut == first ? LK_OK : LK_ERR_INPUT);
+			assert_int_equal(lk_stream_memory(packed, cut, "m", &stream, &err), LK_OK);
+			assert_int_equal(read_all(stream, back, sizeof back, &got, &seed, &err), cut == first ? LK_OK : LK_ERR_INPUT);
 			assert_memory_equal(back, data, got);
-			lk_stream_close(s);
+			lk_stream_close(stream);
 		}
 	}
 }
@@ -142,13 +142,13 @@ static void damage_is_seen(void **state) {
 		size_t length = pack(how, data, 3000, packed, sizeof packed), got;
 		size_t at = 10 + (size_t)draw(&seed, length - 10);
 		packed[at] ^= (unsigned char)(1 + draw(&seed, 255));
-		lk_stream *s;
+		lk_stream *stream;
 		lk_error err;
-		assert_int_equal(lk_stream_memory(packed, length, "m", &s, &err), LK_OK);
-		lk_status status = read_all(s, back, sizeof back, &got, &seed, &err);
+		assert_int_equal(lk_stream_memory(packed, length, "m", &stream, &err), LK_OK);
+		lk_status status = read_all(stream, back, sizeof back, &got, &seed, &err);
 		if (how == GZIP) assert_true(status == LK_ERR_INPUT || (got == 3000 && memcmp(back, data, got) == 0));
 		refused += status == LK_ERR_INPUT;
-		lk_stream_close(s);
+		lk_stream_close(stream);
 	}
 	assert_true(refused > 1400);
 }
@@ -161,23 +161,23 @@ static void what_follows_gzip_is_checked(void **state) {
 	for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
 		size_t length = pack(GZIP, data, 100, packed, sizeof packed), got;
 		memcpy(packed + length, tails[i], strlen(tails[i]));
-		lk_stream *s;
+		lk_stream *stream;
 		lk_error err;
-		assert_int_equal(lk_stream_memory(packed, length + strlen(tails[i]), "m", &s, &err), LK_OK);
-		assert_int_equal(read_all(s, back, sizeof back, &got, &seed, &err), LK_ERR_INPUT);
-		lk_stream_close(s);
+		assert_int_equal(lk_stream_memory(packed, length + strlen(tails[i]), "m", &stream, &err), LK_OK);
+		assert_int_equal(read_all(stream, back, sizeof back, &got, &seed, &err), LK_ERR_INPUT);
+		lk_stream_close(stream);
 	}
 }
 
 static void missing_and_unfit_files(void **state) {
 	(void)state;
-	lk_stream *s;
+	lk_stream *stream;
 	lk_error err;
 	char *text;
 	size_t size;
-	assert_int_equal(lk_stream_open("/absent/file", &s, &err), LK_ERR_IO);
+	assert_int_equal(lk_stream_open("/absent/file", &stream, &err), LK_ERR_IO);
 	assert_string_equal(err.where, "/absent/file");
-	assert_null(s);
+	assert_null(stream);
 	assert_int_equal(lk_stream_slurp("/tmp", 100, &text, &size, &err), LK_ERR_IO);
 	assert_int_equal(lk_stream_slurp("", 100, &text, &size, &err), LK_ERR_IO);
 	assert_null(text);
@@ -224,7 +224,7 @@ static void files_are_replaced_whole(void **state) {
 	(void)state;
 	char folder[64], path[96], link[96];
 	struct stat info;
-	lk_sink *s;
+	lk_sink *sink;
 	lk_error err;
 	new_folder(folder);
 	snprintf(path, sizeof path, "%s/out", folder);
@@ -232,21 +232,21 @@ static void files_are_replaced_whole(void **state) {
 	write_bytes(path, "old", 3);
 	assert_int_equal(chmod(path, 0640), 0);
 	assert_int_equal(symlink(path, link), 0);
-	assert_int_equal(lk_sink_open(link, &s, &err), LK_OK);
-	assert_int_equal(lk_sink_write(s, "new ", 4, &err), LK_OK);
+	assert_int_equal(lk_sink_open(link, &sink, &err), LK_OK);
+	assert_int_equal(lk_sink_write(sink, "new ", 4, &err), LK_OK);
 	is_file(path, "old"); /* until it is complete */
-	lk_sink_printf(s, "%d%s", 7, "!");
-	fprintf(lk_sink_file(s), " file");
-	lk_sink_printf(s, " behind");
-	assert_int_equal(lk_sink_commit(s, &err), LK_OK);
+	lk_sink_printf(sink, "%d%s", 7, "!");
+	fprintf(lk_sink_file(sink), " file");
+	lk_sink_printf(sink, " behind");
+	assert_int_equal(lk_sink_commit(sink, &err), LK_OK);
 	is_file(path, "new 7! file behind");
 	assert_int_equal(lstat(link, &info), 0);
 	assert_true(S_ISLNK(info.st_mode));
 	assert_int_equal(stat(path, &info), 0);
 	assert_int_equal(info.st_mode & 0777, 0640);
-	assert_int_equal(lk_sink_open(path, &s, &err), LK_OK);
-	lk_sink_printf(s, "never seen");
-	lk_sink_abandon(s);
+	assert_int_equal(lk_sink_open(path, &sink, &err), LK_OK);
+	lk_sink_printf(sink, "never seen");
+	lk_sink_abandon(sink);
 	lk_sink_abandon(NULL);
 	is_file(path, "new 7! file behind");
 	unlink(link);
@@ -257,18 +257,18 @@ static void files_are_replaced_whole(void **state) {
 static void gz_is_packed(void **state) {
 	(void)state;
 	char folder[64], path[96];
-	lk_sink *s;
+	lk_sink *sink;
 	lk_error err;
 	struct stat info;
 	snprintf(path, sizeof path, "%s/out.json.gz", new_folder(folder));
-	assert_int_equal(lk_sink_open(path, &s, &err), LK_OK);
+	assert_int_equal(lk_sink_open(path, &sink, &err), LK_OK);
 	size_t size = 3000000;
 	char *text = malloc(size + 1);
 	assert_non_null(text);
 	memset(text, 'x', size);
 	text[size] = '\0';
-	lk_sink_printf(s, "%s", text);
-	assert_int_equal(lk_sink_commit(s, &err), LK_OK);
+	lk_sink_printf(sink, "%s", text);
+	assert_int_equal(lk_sink_commit(sink, &err), LK_OK);
 	is_file(path, text);
 	assert_int_equal(stat(path, &info), 0);
 	assert_true((size_t)info.st_size < size / 100);
@@ -279,27 +279,27 @@ static void gz_is_packed(void **state) {
 
 static void refusals_are_reported(void **state) {
 	(void)state;
-	lk_sink *s;
+	lk_sink *sink;
 	lk_error err;
 	struct stat before, after;
-	assert_int_equal(lk_sink_open("/absent/file", &s, &err), LK_ERR_IO);
-	assert_null(s);
+	assert_int_equal(lk_sink_open("/absent/file", &sink, &err), LK_ERR_IO);
+	assert_null(sink);
 	assert_string_equal(err.where, "/absent/file");
-	assert_int_equal(lk_sink_open("/tmp", &s, &err), LK_ERR_IO);
+	assert_int_equal(lk_sink_open("/tmp", &sink, &err), LK_ERR_IO);
 	/* a device is written, not replaced */
 	assert_int_equal(stat("/dev/null", &before), 0);
-	assert_int_equal(lk_sink_open("/dev/null", &s, &err), LK_OK);
-	lk_sink_printf(s, "x");
-	assert_int_equal(lk_sink_commit(s, &err), LK_OK);
+	assert_int_equal(lk_sink_open("/dev/null", &sink, &err), LK_OK);
+	lk_sink_printf(sink, "x");
+	assert_int_equal(lk_sink_commit(sink, &err), LK_OK);
 	assert_int_equal(stat("/dev/null", &after), 0);
 	assert_true(before.st_ino == after.st_ino && S_ISCHR(after.st_mode));
 	if (access("/dev/full", W_OK) != 0) return;
 	for (int how = 0; how < 3; how++) {
-		assert_int_equal(lk_sink_open("/dev/full", &s, &err), LK_OK);
-		for (int i = 0; how == 0 && i < 100; i++) lk_sink_printf(s, "%10000d", i);
-		for (int i = 0; how == 1 && i < 100000; i++) fprintf(lk_sink_file(s), "%d", i);
-		if (how == 2) lk_sink_printf(s, "held back until the end");
-		assert_int_equal(lk_sink_commit(s, &err), LK_ERR_IO);
+		assert_int_equal(lk_sink_open("/dev/full", &sink, &err), LK_OK);
+		for (int i = 0; how == 0 && i < 100; i++) lk_sink_printf(sink, "%10000d", i);
+		for (int i = 0; how == 1 && i < 100000; i++) fprintf(lk_sink_file(sink), "%d", i);
+		if (how == 2) lk_sink_printf(sink, "held back until the end");
+		assert_int_equal(lk_sink_commit(sink, &err), LK_ERR_IO);
 		assert_non_null(strstr(err.what, strerror(ENOSPC)));
 	}
 }
@@ -314,17 +314,17 @@ static void looking_takes_nothing(void **state) {
 		fill(data, size, &seed);
 		length = pack(how, data, size, packed, sizeof packed);
 		bool cut = how != PLAIN && draw(&seed, 2);
-		lk_stream *s;
+		lk_stream *stream;
 		lk_error err = {0};
-		assert_int_equal(lk_stream_memory(packed, cut ? length / 2 : length, "x", &s, &err), LK_OK);
-		assert_int_equal(lk_stream_plain(s), how == PLAIN);
+		assert_int_equal(lk_stream_memory(packed, cut ? length / 2 : length, "x", &stream, &err), LK_OK);
+		assert_int_equal(lk_stream_plain(stream), how == PLAIN);
 		lk_status status = LK_OK;
 		while (status == LK_OK) {
 			const char *ahead;
-			assert_int_equal(lk_stream_peek(s, 1 + (size_t)draw(&seed, 50000), &ahead, &got, &err), LK_OK);
+			assert_int_equal(lk_stream_peek(stream, 1 + (size_t)draw(&seed, 50000), &ahead, &got, &err), LK_OK);
 			assert_true(taken + got <= size);
 			assert_memory_equal(ahead, data + taken, got);
-			status = lk_stream_read(s, back, 1 + (size_t)draw(&seed, 60000), &got, &err);
+			status = lk_stream_read(stream, back, 1 + (size_t)draw(&seed, 60000), &got, &err);
 			assert_memory_equal(back, data + taken, got);
 			taken += got;
 			if (status == LK_OK && !got) break;
@@ -332,7 +332,7 @@ static void looking_takes_nothing(void **state) {
 		assert_int_equal(status == LK_OK, !cut);
 		if (!cut) assert_int_equal(taken, size);
 		else assert_non_null(strstr(err.what, "ends early"));
-		lk_stream_close(s);
+		lk_stream_close(stream);
 	}
 }
 

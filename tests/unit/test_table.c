@@ -24,19 +24,19 @@ static const char *in_folder(const char *name) {
 	return path;
 }
 
-static char *written(const lk_table *t, lk_format format, bool colour) {
+static char *written(const lk_table *table, lk_format format, bool colour) {
 	char *text = NULL;
 	size_t size = 0;
 	lk_error err = {0};
 	FILE *file = open_memstream(&text, &size);
 	assert_non_null(file);
-	if (lk_table_write(t, format, colour, file, &err) != LK_OK) fail_msg("%s", err.what);
+	if (lk_table_write(table, format, colour, file, &err) != LK_OK) fail_msg("%s", err.what);
 	fclose(file);
 	return text;
 }
 
-static void expect_written(const lk_table *t, lk_format format, bool colour, const char *wanted) {
-	char *text = written(t, format, colour);
+static void expect_written(const lk_table *table, lk_format format, bool colour, const char *wanted) {
+	char *text = written(table, format, colour);
 	assert_string_equal(text, wanted);
 	free(text);
 }
@@ -46,94 +46,94 @@ static lk_table *small_table(void) {
 		{"name", "model", false, false}, {"step_time_s", "step", true, false}, {"seed", "seed", true, true},
 		{"fits", "fits", false, false},
 	};
-	lk_table *t = lk_table_new("runs", columns, 4);
-	assert_non_null(t);
-	lk_table_row(t);
-	lk_table_text(t, "llama");
-	lk_table_number(t, 1.53, "1.53 s");
-	lk_table_number(t, 7, NULL);
-	lk_table_bool(t, true);
-	lk_table_row(t);
-	lk_table_text(t, "7 B");
-	lk_table_number(t, 0.000812, "812 us");
-	lk_table_row(t);
-	lk_table_text(t, NULL);
-	lk_table_number(t, NAN, "no number");
-	lk_table_number(t, 1e300, NULL);
-	lk_table_bool(t, false);
-	assert_int_equal(lk_table_rows(t), 3);
-	return t;
+	lk_table *table = lk_table_new("runs", columns, 4);
+	assert_non_null(table);
+	lk_table_row(table);
+	lk_table_text(table, "llama");
+	lk_table_number(table, 1.53, "1.53 s");
+	lk_table_number(table, 7, NULL);
+	lk_table_bool(table, true);
+	lk_table_row(table);
+	lk_table_text(table, "7 B");
+	lk_table_number(table, 0.000812, "812 us");
+	lk_table_row(table);
+	lk_table_text(table, NULL);
+	lk_table_number(table, NAN, "no number");
+	lk_table_number(table, 1e300, NULL);
+	lk_table_bool(table, false);
+	assert_int_equal(lk_table_rows(table), 3);
+	return table;
 }
 
 static void test_forms(void **state) {
 	(void)state;
-	lk_table *t = small_table();
-	expect_written(t, LK_FORMAT_TEXT, false,
+	lk_table *table = small_table();
+	expect_written(table, LK_FORMAT_TEXT, false,
 		"model    step  fits\n"
 		"-----  ------  ----\n"
 		"llama  1.53 s  yes\n"
 		"7 B    812 us\n"
 		"               no\n");
-	expect_written(t, LK_FORMAT_TEXT, true,
+	expect_written(table, LK_FORMAT_TEXT, true,
 		"\x1b[1mmodel    step  fits\n\x1b[0m"
 		"-----  ------  ----\n"
 		"llama  1.53 s  yes\n"
 		"7 B    812 us\n"
 		"               no\n");
-	expect_written(t, LK_FORMAT_MD, false,
+	expect_written(table, LK_FORMAT_MD, false,
 		"| model | step | fits |\n"
 		"|---|---:|---|\n"
 		"| llama | 1.53 s | yes |\n"
 		"| 7 B | 812 us |  |\n"
 		"|  |  | no |\n");
-	expect_written(t, LK_FORMAT_CSV, false,
+	expect_written(table, LK_FORMAT_CSV, false,
 		"name,step_time_s,seed,fits\n"
 		"llama,1.53,7,true\n"
 		"7 B,0.000812,,\n"
 		",,1e+300,false\n");
-	expect_written(t, LK_FORMAT_JSONL, false,
+	expect_written(table, LK_FORMAT_JSONL, false,
 		"{\"name\":\"llama\",\"step_time_s\":1.53,\"seed\":7,\"fits\":true}\n"
 		"{\"name\":\"7 B\",\"step_time_s\":0.000812,\"seed\":null,\"fits\":null}\n"
 		"{\"name\":null,\"step_time_s\":null,\"seed\":1e+300,\"fits\":false}\n");
-	lk_table_free(t);
+	lk_table_free(table);
 }
 
 static void test_no_rows_no_columns(void **state) {
 	(void)state;
-	lk_table *t = lk_table_new("none", (lk_column[]){{"a_s", "a", false, false}}, 1);
-	expect_written(t, LK_FORMAT_TEXT, false, "a\n-\n");
-	expect_written(t, LK_FORMAT_MD, false, "| a |\n|---|\n");
-	expect_written(t, LK_FORMAT_CSV, false, "a_s\n");
-	expect_written(t, LK_FORMAT_JSON, false, "[]\n");
-	expect_written(t, LK_FORMAT_JSONL, false, "");
-	lk_table_free(t);
-	t = lk_table_new("nothing", NULL, 0);
-	lk_table_row(t);
-	for (lk_format f = LK_FORMAT_TEXT; f < LK_FORMAT_JSON; f++) expect_written(t, f, false, "");
+	lk_table *table = lk_table_new("none", (lk_column[]){{"a_s", "a", false, false}}, 1);
+	expect_written(table, LK_FORMAT_TEXT, false, "a\n-\n");
+	expect_written(table, LK_FORMAT_MD, false, "| a |\n|---|\n");
+	expect_written(table, LK_FORMAT_CSV, false, "a_s\n");
+	expect_written(table, LK_FORMAT_JSON, false, "[]\n");
+	expect_written(table, LK_FORMAT_JSONL, false, "");
+	lk_table_free(table);
+	table = lk_table_new("nothing", NULL, 0);
+	lk_table_row(table);
+	for (lk_format f = LK_FORMAT_TEXT; f < LK_FORMAT_JSON; f++) expect_written(table, f, false, "");
 	lk_table *hidden = lk_table_new("hidden", (lk_column[]){{"a", "a", false, true}}, 1);
 	for (lk_format f = LK_FORMAT_TEXT; f < LK_FORMAT_CSV; f++) expect_written(hidden, f, false, "");
 	expect_written(hidden, LK_FORMAT_CSV, false, "a\n");
 	lk_table_free(hidden);
 	lk_error err = {0};
-	assert_int_equal(lk_table_sqlite(t, in_folder("none.sqlite"), &err), LK_ERR_INTERNAL);
-	lk_table_free(t);
+	assert_int_equal(lk_table_sqlite(table, in_folder("none.sqlite"), &err), LK_ERR_INTERNAL);
+	lk_table_free(table);
 	lk_table_free(NULL);
 }
 
 /* What a terminal shows: wide characters take two cells, combining marks none, control characters are visible. */
 static void test_width(void **state) {
 	(void)state;
-	lk_table *t = lk_table_new("w", (lk_column[]){{"a", "a", false, false}, {"b", "b", true, false}}, 2);
+	lk_table *table = lk_table_new("w", (lk_column[]){{"a", "a", false, false}, {"b", "b", true, false}}, 2);
 	static const char *const texts[] = {
 		"ab", "\xe6\xbc\xa2\xe5\xad\x97", "e\xcc\x81", "\xf0\x9f\x9a\x80", "\x1b[2J", "\xff", "\xc2\x9b",
 		"d\xc3\xa9j\xc3\xa0",
 	};
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-		lk_table_row(t);
-		lk_table_text(t, texts[i]);
-		lk_table_text(t, "x");
+		lk_table_row(table);
+		lk_table_text(table, texts[i]);
+		lk_table_text(table, "x");
 	}
-	expect_written(t, LK_FORMAT_TEXT, false,
+	expect_written(table, LK_FORMAT_TEXT, false,
 		"a         b\n"
 		"--------  -\n"
 		"ab        x\n"
@@ -144,58 +144,58 @@ static void test_width(void **state) {
 		"\\xff      x\n"
 		"\\xc2\\x9b  x\n"
 		"d\xc3\xa9j\xc3\xa0      x\n");
-	lk_table_free(t);
+	lk_table_free(table);
 }
 
 static void test_markup(void **state) {
 	(void)state;
-	lk_table *t = lk_table_new("m", (lk_column[]){{"k", "a|b", false, false}}, 1);
-	lk_table_row(t);
-	lk_table_text(t, "\\| <b>`x`</b> [l](u)\n*i*");
-	expect_written(t, LK_FORMAT_MD, false,
+	lk_table *table = lk_table_new("m", (lk_column[]){{"k", "a|b", false, false}}, 1);
+	lk_table_row(table);
+	lk_table_text(table, "\\| <b>`x`</b> [l](u)\n*i*");
+	expect_written(table, LK_FORMAT_MD, false,
 		"| a\\|b |\n|---|\n| \\\\\\| \\<b>\\`x\\`\\</b> \\[l\\](u)\\\\x0a\\*i\\* |\n");
-	lk_table_free(t);
+	lk_table_free(table);
 }
 
 /* A lone empty field, a comment sign and a formula, which readers would take for something else. */
 static void test_csv_traps(void **state) {
 	(void)state;
 	static const char *const texts[] = {"", "#1", "\xef\xbb\xbf#", "=1+1", "@x", "-3", "a\nb", "\r", " a", "a ", "\""};
-	lk_table *t = lk_table_new("c", (lk_column[]){{"k", NULL, false, false}}, 1);
+	lk_table *table = lk_table_new("c", (lk_column[]){{"k", NULL, false, false}}, 1);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-		lk_table_row(t);
-		lk_table_text(t, texts[i]);
+		lk_table_row(table);
+		lk_table_text(table, texts[i]);
 	}
-	lk_table_row(t);
-	lk_table_number(t, -3, NULL);
-	expect_written(t, LK_FORMAT_CSV, false,
+	lk_table_row(table);
+	lk_table_number(table, -3, NULL);
+	expect_written(table, LK_FORMAT_CSV, false,
 		"k\n\"\"\n\"#1\"\n\"\xef\xbb\xbf#\"\n'=1+1\n'@x\n'-3\n\"a\nb\"\n\"'\r\"\n\" a\"\n\"a \"\n\"\"\"\"\n-3\n");
-	lk_table_free(t);
+	lk_table_free(table);
 }
 
 static void test_failures(void **state) {
 	(void)state;
 	lk_error err = {0};
-	lk_table *t = small_table();
+	lk_table *table = small_table();
 	FILE *full = fopen("/dev/full", "w");
 	for (lk_format f = LK_FORMAT_TEXT; full && f < LK_FORMAT_SQLITE; f++) {
-		assert_int_equal(lk_table_write(t, f, false, full, &err), LK_ERR_IO);
+		assert_int_equal(lk_table_write(table, f, false, full, &err), LK_ERR_IO);
 		clearerr(full);
 	}
 	if (full) fclose(full);
-	assert_int_equal(lk_table_write(t, LK_FORMAT_SQLITE, false, stdout, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_table_write(table, LK_FORMAT_SQLITE, false, stdout, &err), LK_ERR_INPUT);
 	assert_string_not_equal(err.hint, "");
 	static const char *const streams[] = {"", "-", ":memory:"};
-	for (int i = 0; i < 3; i++) assert_int_equal(lk_table_sqlite(t, streams[i], &err), LK_ERR_INPUT);
-	assert_int_equal(lk_table_sqlite(t, "/nowhere/at/all.sqlite", &err), LK_ERR_IO);
-	for (int i = 0; i < 5; i++) lk_table_bool(t, true);
-	assert_int_equal(lk_table_write(t, LK_FORMAT_CSV, false, stdout, &err), LK_ERR_INTERNAL);
-	assert_int_equal(lk_table_sqlite(t, in_folder("x.sqlite"), &err), LK_ERR_INTERNAL);
-	lk_table_free(t);
-	t = lk_table_new("norow", (lk_column[]){{"k", "k", false, false}}, 1);
-	lk_table_text(t, "a cell before the first row");
-	assert_int_equal(lk_table_write(t, LK_FORMAT_CSV, false, stdout, &err), LK_ERR_INTERNAL);
-	lk_table_free(t);
+	for (int i = 0; i < 3; i++) assert_int_equal(lk_table_sqlite(table, streams[i], &err), LK_ERR_INPUT);
+	assert_int_equal(lk_table_sqlite(table, "/nowhere/at/all.sqlite", &err), LK_ERR_IO);
+	for (int i = 0; i < 5; i++) lk_table_bool(table, true);
+	assert_int_equal(lk_table_write(table, LK_FORMAT_CSV, false, stdout, &err), LK_ERR_INTERNAL);
+	assert_int_equal(lk_table_sqlite(table, in_folder("x.sqlite"), &err), LK_ERR_INTERNAL);
+	lk_table_free(table);
+	table = lk_table_new("norow", (lk_column[]){{"k", "k", false, false}}, 1);
+	lk_table_text(table, "a cell before the first row");
+	assert_int_equal(lk_table_write(table, LK_FORMAT_CSV, false, stdout, &err), LK_ERR_INTERNAL);
+	lk_table_free(table);
 }
 
 /* ---- SQLite ---- */
@@ -221,14 +221,14 @@ static void test_sqlite_replaces(void **state) {
 	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL), SQLITE_OK);
 	sqlite3_exec(db, "CREATE TABLE keep (x); INSERT INTO keep VALUES (7)", NULL, NULL, NULL);
 	for (int rows = 3; rows >= 0; rows--) {
-		lk_table *t = lk_table_new("t\"; DROP TABLE keep; --", columns, 2);
+		lk_table *table = lk_table_new("t\"; DROP TABLE keep; --", columns, 2);
 		for (int i = 0; i < rows; i++) {
-			lk_table_row(t);
-			lk_table_text(t, "'); DROP TABLE keep; --");
-			lk_table_number(t, i, NULL);
+			lk_table_row(table);
+			lk_table_text(table, "'); DROP TABLE keep; --");
+			lk_table_number(table, i, NULL);
 		}
-		if (lk_table_sqlite(t, path, &err) != LK_OK) fail_msg("%s", err.what);
-		lk_table_free(t);
+		if (lk_table_sqlite(table, path, &err) != LK_OK) fail_msg("%s", err.what);
+		lk_table_free(table);
 		assert_int_equal(ask(db, "SELECT count(*) FROM \"t\"\"; DROP TABLE keep; --\""), rows);
 		assert_int_equal(ask(db, "SELECT x FROM keep"), 7);
 	}
@@ -270,19 +270,19 @@ struct draw {
 	uint64_t seed, counter;
 };
 
-static uint64_t next(struct draw *d, uint64_t below) {
-	return lk_hash64(d->seed * 1000003 + d->counter++) % below;
+static uint64_t next(struct draw *draw, uint64_t below) {
+	return lk_hash64(draw->seed * 1000003 + draw->counter++) % below;
 }
 
-static void random_text(struct draw *d, char *out, size_t most) {
+static void random_text(struct draw *draw, char *out, size_t most) {
 	static const char *const parts[] = {
 		"a", "B", "7", " ", ",", "\"", "'", "\n", "\r", "\t", "=", "+", "-", "@", "#", "|", "\\", "\x1b[31m",
 		"\xc3\xa9", "\xe6\xbc\xa2", "\xf0\x9f\x9a\x80", "\xff", "\xc3", "\xed\xa0\x80", "\xe2\x82", "\x7f", "null",
 		";--", "%s", "\xef\xbb\xbf",
 	};
 	size_t used = 0;
-	for (uint64_t n = next(d, 6); n; n--) {
-		const char *part = parts[next(d, sizeof parts / sizeof *parts)];
+	for (uint64_t n = next(draw, 6); n; n--) {
+		const char *part = parts[next(draw, sizeof parts / sizeof *parts)];
 		if (used + strlen(part) >= most) break;
 		memcpy(out + used, part, strlen(part));
 		used += strlen(part);
@@ -290,80 +290,80 @@ static void random_text(struct draw *d, char *out, size_t most) {
 	out[used] = '\0';
 }
 
-static double random_number(struct draw *d) {
+static double random_number(struct draw *draw) {
 	static const double specials[] = {
 		0, -1, 1e-308, 5e-324, 1.7976931348623157e308, INFINITY, -INFINITY, 0.1, 9007199254740993.0,
 	};
-	if (next(d, 3) == 0) return specials[next(d, sizeof specials / sizeof *specials)];
-	uint64_t bits = next(d, UINT64_MAX);
+	if (next(draw, 3) == 0) return specials[next(draw, sizeof specials / sizeof *specials)];
+	uint64_t bits = next(draw, UINT64_MAX);
 	double number;
 	memcpy(&number, &bits, sizeof number);
-	return next(d, 2) ? (double)(int64_t)next(d, 1000000) : number;
+	return next(draw, 2) ? (double)(int64_t)next(draw, 1000000) : number;
 }
 
 static void put_hex(FILE *truth, const char *text) {
 	for (; *text; text++) fprintf(truth, "%02x", (unsigned char)*text);
 }
 
-static void random_cell(struct draw *d, lk_table *t, FILE *truth) {
+static void random_cell(struct draw *draw, lk_table *table, FILE *truth) {
 	char text[64];
-	uint64_t kind = next(d, 4);
+	uint64_t kind = next(draw, 4);
 	if (kind == 0) {
-		lk_table_text(t, NULL);
+		lk_table_text(table, NULL);
 		fputc('E', truth);
 	} else if (kind == 1) {
-		random_text(d, text, sizeof text);
-		lk_table_text(t, text);
+		random_text(draw, text, sizeof text);
+		lk_table_text(table, text);
 		fputc('T', truth);
 		put_hex(truth, text);
 	} else if (kind == 2) {
-		double number = random_number(d);
-		lk_table_number(t, number, next(d, 2) ? "shown" : NULL);
+		double number = random_number(draw);
+		lk_table_number(table, number, next(draw, 2) ? "shown" : NULL);
 		if (isnan(number)) fputc('E', truth);
 		else if (isinf(number)) fputs(number > 0 ? "Ninf" : "N-inf", truth);
 		else fprintf(truth, "N%a", number);
 	} else {
-		bool value = next(d, 2);
-		lk_table_bool(t, value);
+		bool value = next(draw, 2);
+		lk_table_bool(table, value);
 		fprintf(truth, "B%d", value);
 	}
 }
 
 /* A table and, in `truth`, what is in it, as table_oracle.py reads it. Keys differ for SQLite, which ignores case. */
-static lk_table *random_table(struct draw *d, FILE *truth) {
+static lk_table *random_table(struct draw *draw, FILE *truth) {
 	char keys[6][64], name[64];
 	lk_column columns[6];
-	int count = 1 + (int)next(d, 6);
+	int count = 1 + (int)next(draw, 6);
 	name[0] = 't';
-	random_text(d, name + 1, sizeof name - 1);
+	random_text(draw, name + 1, sizeof name - 1);
 	put_hex(truth, name);
 	for (int i = 0; i < count; i++) {
-		random_text(d, keys[i], 50);
+		random_text(draw, keys[i], 50);
 		strcat(keys[i], (char[]){(char)('0' + i), '\0'});
-		columns[i] = (lk_column){keys[i], "title", next(d, 2), next(d, 4) == 0};
+		columns[i] = (lk_column){keys[i], "title", next(draw, 2), next(draw, 4) == 0};
 		fputc(' ', truth);
 		put_hex(truth, keys[i]);
 	}
-	lk_table *t = lk_table_new(name, columns, count);
-	assert_non_null(t);
-	for (uint64_t rows = next(d, 12); rows; rows--) {
-		lk_table_row(t);
+	lk_table *table = lk_table_new(name, columns, count);
+	assert_non_null(table);
+	for (uint64_t rows = next(draw, 12); rows; rows--) {
+		lk_table_row(table);
 		for (int i = 0; i < count; i++) {
 			fputc(i ? ' ' : '\n', truth);
-			random_cell(d, t, truth);
+			random_cell(draw, table, truth);
 		}
 	}
 	fputc('\n', truth);
-	return t;
+	return table;
 }
 
-static void write_file(const lk_table *t, int number, const char *ending, lk_format format) {
+static void write_file(const lk_table *table, int number, const char *ending, lk_format format) {
 	char path[256];
 	lk_error err = {0};
 	snprintf(path, sizeof path, "%s/%d.%s", scratch, number, ending);
 	FILE *file = fopen(path, "w");
 	assert_non_null(file);
-	if (lk_table_write(t, format, false, file, &err) != LK_OK) fail_msg("%s: %s", path, err.what);
+	if (lk_table_write(table, format, false, file, &err) != LK_OK) fail_msg("%s: %s", path, err.what);
 	fclose(file);
 }
 
@@ -382,47 +382,47 @@ static void test_python_reads(void **state) {
 		snprintf(path, sizeof path, "%s/%d.truth", scratch, i);
 		FILE *truth = fopen(path, "w");
 		assert_non_null(truth);
-		lk_table *t = random_table(&(struct draw){(uint64_t)i, 0}, truth);
+		lk_table *table = random_table(&(struct draw){(uint64_t)i, 0}, truth);
 		fclose(truth);
-		write_file(t, i, "csv", LK_FORMAT_CSV);
-		write_file(t, i, "json", LK_FORMAT_JSON);
-		write_file(t, i, "jsonl", LK_FORMAT_JSONL);
+		write_file(table, i, "csv", LK_FORMAT_CSV);
+		write_file(table, i, "json", LK_FORMAT_JSON);
+		write_file(table, i, "jsonl", LK_FORMAT_JSONL);
 		snprintf(path, sizeof path, "%s/%d.sqlite", scratch, i);
-		if (lk_table_sqlite(t, path, &err) != LK_OK) fail_msg("%s: %s", path, err.what);
-		lk_table_free(t);
+		if (lk_table_sqlite(table, path, &err) != LK_OK) fail_msg("%s: %s", path, err.what);
+		lk_table_free(table);
 		if (i < TABLES - 1) continue;
 		snprintf(command, sizeof command, "python3 tests/unit/table_oracle.py %s %d", scratch, TABLES);
 		assert_int_equal(system(command), 0);
 	}
 }
 
-static void check_csv_again(const lk_table *t, int columns) {
+static void check_csv_again(const lk_table *table, int columns) {
 	lk_error err = {0};
 	lk_stream *in;
 	lk_csv *csv;
 	bool more;
 	int rows = 0;
-	char *text = written(t, LK_FORMAT_CSV, false);
+	char *text = written(table, LK_FORMAT_CSV, false);
 	assert_int_equal(lk_stream_memory(text, strlen(text), "table", &in, &err), LK_OK);
 	if (lk_csv_open(in, &csv, &err) != LK_OK) fail_msg("%s: %s", err.what, text);
 	assert_int_equal(lk_csv_columns(csv), columns);
 	for (; lk_csv_next(csv, &more, &err) == LK_OK && more; rows++) continue;
 	if (more) fail_msg("row %d: %s", rows, err.what);
-	if (rows != lk_table_rows(t)) fail_msg("%d rows of %d were read of:\n%s", rows, lk_table_rows(t), text);
+	if (rows != lk_table_rows(table)) fail_msg("%d rows of %d were read of:\n%s", rows, lk_table_rows(table), text);
 	lk_csv_close(csv);
 	lk_stream_close(in);
 	free(text);
 }
 
-static void check_json_again(const lk_table *t, int columns) {
+static void check_json_again(const lk_table *table, int columns) {
 	lk_error err = {0};
 	lk_stream *in;
 	lk_value *value;
 	lk_arena arena = LK_ARENA_INIT;
-	char *text = written(t, LK_FORMAT_JSON, false);
+	char *text = written(table, LK_FORMAT_JSON, false);
 	assert_int_equal(lk_stream_memory(text, strlen(text), "table", &in, &err), LK_OK);
 	if (lk_json_document(&arena, in, &value, &err) != LK_OK) fail_msg("%s: %s", err.what, text);
-	assert_int_equal(value->count, lk_table_rows(t));
+	assert_int_equal(value->count, lk_table_rows(table));
 	for (size_t i = 0; i < value->count; i++) assert_int_equal(value->items[i].count, columns);
 	lk_stream_close(in);
 	lk_arena_free(&arena);
@@ -430,15 +430,15 @@ static void check_json_again(const lk_table *t, int columns) {
 }
 
 /* Lines of text have no control characters, one line per row and no blanks at their ends; Markdown has as many bars. */
-static void check_lines(const lk_table *t) {
-	char *text = written(t, LK_FORMAT_TEXT, false), *md = written(t, LK_FORMAT_MD, false);
+static void check_lines(const lk_table *table) {
+	char *text = written(table, LK_FORMAT_TEXT, false), *md = written(table, LK_FORMAT_MD, false);
 	int lines = 0, bars = -1;
 	for (char *c = text; *c; c++) {
 		assert_true(*c == '\n' || ((unsigned char)*c >= 0x20 && *c != 0x7f));
 		if (*c == '\n') lines++;
 		if (*c == '\n' && c > text) assert_true(c[-1] != ' ');
 	}
-	assert_int_equal(lines, lk_table_rows(t) + 2);
+	assert_int_equal(lines, lk_table_rows(table) + 2);
 	for (char *line = strtok(md, "\n"); line; line = strtok(NULL, "\n")) {
 		int found = 0;
 		for (char *c = line; *c; c++) {
@@ -458,13 +458,13 @@ static void test_own_readers(void **state) {
 		char *truth_text = NULL;
 		size_t size;
 		FILE *truth = open_memstream(&truth_text, &size);
-		lk_table *t = random_table(&(struct draw){(uint64_t)i + 1000, 0}, truth);
+		lk_table *table = random_table(&(struct draw){(uint64_t)i + 1000, 0}, truth);
 		fclose(truth);
 		int columns = 0; /* a blank stands before each key */
 		for (char *c = truth_text; *c != '\n'; c++) columns += *c == ' ';
-		check_csv_again(t, columns);
-		check_json_again(t, columns);
-		lk_table_free(t);
+		check_csv_again(table, columns);
+		check_json_again(table, columns);
+		lk_table_free(table);
 		free(truth_text);
 	}
 }
@@ -473,19 +473,19 @@ static void test_random_lines(void **state) {
 	(void)state;
 	for (int i = 0; i < TABLES; i++) {
 		struct draw d = {(uint64_t)i + 5000, 0};
-		lk_table *t = lk_table_new("x", (lk_column[]){{"a", "first", false, false}, {"b", "second|x", true, false}}, 2);
+		lk_table *table = lk_table_new("x", (lk_column[]){{"a", "first", false, false}, {"b", "second|x", true, false}}, 2);
 		for (uint64_t rows = next(&d, 9); rows; rows--) {
 			char text[64];
-			lk_table_row(t);
+			lk_table_row(table);
 			for (int k = 0; k < 2; k++) {
 				text[0] = 'x'; /* a text of blanks alone would end in them */
 				random_text(&d, text + 1, 40);
 				strcat(text, "y");
-				lk_table_text(t, text);
+				lk_table_text(table, text);
 			}
 		}
-		check_lines(t);
-		lk_table_free(t);
+		check_lines(table);
+		lk_table_free(table);
 	}
 }
 

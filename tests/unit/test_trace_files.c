@@ -102,11 +102,11 @@ static void test_no_times(void **state) {
 
 static lk_traces *read_run(const char *const *names, uint32_t count) {
 	const char *paths[4];
-	lk_traces *t;
+	lk_traces *traces;
 	lk_error err = {0};
 	for (uint32_t i = 0; i < count; i++) paths[i] = need_data(names[i]);
-	if (lk_traces_read(paths, count, NULL, 0, &t, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return t;
+	if (lk_traces_read(paths, count, NULL, 0, &traces, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	return traces;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -115,14 +115,14 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* The collectives of ../shared/reference/perf-model.md, section 4: elements times bytes of their type. */
-static void check_sizes(const lk_traces *t) {
+static void check_sizes(const lk_traces *traces) {
 	int64_t want[] = {24 * 8, 112 * 4, 384 * 4, 3392 * 4, 6144 * 4, 6144 * 4, 226960 * 4, 394241 * 4}, got[8];
-	assert_int_equal(t->matches.count, 8);
+	assert_int_equal(traces->matches.count, 8);
 	for (int i = 0; i < 8; i++) {
-		const lk_match *m = &t->matches.at[i];
-		assert_int_equal(m->end - m->begin, 8);
-		assert_int_equal(m->kind, m->bytes >= 226960 * 4 || m->bytes == 112 * 4 ? LK_OP_ALLREDUCE : LK_OP_ALLTOALL);
-		got[i] = m->bytes;
+		const lk_match *match = &traces->matches.at[i];
+		assert_int_equal(match->end - match->begin, 8);
+		assert_int_equal(match->kind, match->bytes >= 226960 * 4 || match->bytes == 112 * 4 ? LK_OP_ALLREDUCE : LK_OP_ALLTOALL);
+		got[i] = match->bytes;
 	}
 	qsort(got, 8, sizeof *got, by_value);
 	assert_memory_equal(got, want, sizeof want);
@@ -133,16 +133,16 @@ static void test_side_by_side(void **state) {
 	static const char *const both[] = {"traces/dlrm8/kineto", "traces/dlrm8/et"};
 	static const char *const turned[] = {"traces/dlrm8/et", "traces/dlrm8/kineto"};
 	for (int i = 0; i < 2; i++) {
-		lk_traces *t = read_run(i ? turned : both, 2);
-		assert_int_equal(t->count, 8);
-		assert_int_equal(t->notes.count, 8);
+		lk_traces *traces = read_run(i ? turned : both, 2);
+		assert_int_equal(traces->count, 8);
+		assert_int_equal(traces->notes.count, 8);
 		for (int rank = 0; rank < 8; rank++) {
 			char begin[80];
 			snprintf(begin, sizeof begin, "execution trace of rank %d: 1672 of 1675 works joined", rank);
-			assert_int_equal(strncmp(t->notes.at[rank], begin, strlen(begin)), 0);
+			assert_int_equal(strncmp(traces->notes.at[rank], begin, strlen(begin)), 0);
 		}
-		check_sizes(t);
-		lk_traces_free(t);
+		check_sizes(traces);
+		lk_traces_free(traces);
 	}
 }
 
@@ -154,18 +154,18 @@ static void test_others(void **state) {
 										"traces/dlrm8/et/rank2.json.gz"};
 	static const char *const other_run[] = {"traces/kineto/v100_resnet_rank0of1.json.gz",
 											"traces/dlrm8/et/rank0.json.gz"};
-	lk_traces *t = read_run(other_rank, 2);
-	assert_int_equal(t->notes.count, 0);
-	assert_non_null(strstr(t->warnings.at[0], "no capture of rank 3"));
-	lk_traces_free(t);
-	t = read_run(twice, 3);
-	assert_int_equal(t->notes.count, 1);
-	assert_non_null(strstr(t->warnings.at[0], "a second execution trace of rank 2"));
-	lk_traces_free(t);
-	t = read_run(other_run, 2);
-	assert_int_equal(t->notes.count, 0);
-	assert_non_null(strstr(t->warnings.at[0], "works are in the capture of rank 0"));
-	lk_traces_free(t);
+	lk_traces *traces = read_run(other_rank, 2);
+	assert_int_equal(traces->notes.count, 0);
+	assert_non_null(strstr(traces->warnings.at[0], "no capture of rank 3"));
+	lk_traces_free(traces);
+	traces = read_run(twice, 3);
+	assert_int_equal(traces->notes.count, 1);
+	assert_non_null(strstr(traces->warnings.at[0], "a second execution trace of rank 2"));
+	lk_traces_free(traces);
+	traces = read_run(other_run, 2);
+	assert_int_equal(traces->notes.count, 0);
+	assert_non_null(strstr(traces->warnings.at[0], "works are in the capture of rank 0"));
+	lk_traces_free(traces);
 }
 
 /* ---- convolutions ---- */
@@ -229,11 +229,11 @@ static void test_convolution_kernel(void **state) {
 		"{\"correlation\": 7}},"
 		"{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"scudnn_128x32\", \"pid\": 0, \"tid\": 7, \"ts\": 40, \"dur\": 9, \"args\": "
 		"{\"correlation\": 7, \"device\": 0, \"stream\": 7}}]}");
-	lk_traces *t;
+	lk_traces *traces;
 	lk_lifted *lifted;
 	lk_error err = {0};
-	assert_int_equal(lk_traces_read(&path, 1, NULL, 1, &t, &err), LK_OK);
-	assert_int_equal(lk_lift(t, LK_NONE, LK_NONE, &lifted, &err), LK_OK);
+	assert_int_equal(lk_traces_read(&path, 1, NULL, 1, &traces, &err), LK_OK);
+	assert_int_equal(lk_lift(traces, LK_NONE, LK_NONE, &lifted, &err), LK_OK);
 	assert_true(lifted->device_ns > 0 && lifted->known_ns == lifted->device_ns);
 	uint32_t found = 0;
 	for (uint32_t i = 0; i < lifted->graph->ops.count; i++) {
@@ -243,15 +243,15 @@ static void test_convolution_kernel(void **state) {
 	}
 	assert_int_equal(found, 1);
 	lk_lifted_free(lifted);
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 /* ---- execution traces alone ---- */
 
-static lk_replay *replay(lk_replay_request *q, const char *path, lk_status wanted, lk_error *err) {
+static lk_replay *replay(lk_replay_request *request, const char *path, lk_status wanted, lk_error *err) {
 	lk_replay *out = NULL;
-	q->paths = &path, q->path_count = 1;
-	lk_status status = lk_replay_ask(q, &out, err);
+	request->paths = &path, request->path_count = 1;
+	lk_status status = lk_replay_ask(request, &out, err);
 	if (status != wanted) fail_msg("%s: %s", err->where, err->what);
 	return out;
 }
@@ -267,9 +267,9 @@ static const char *host_times(double factor) {
 	q.overheads_out = table;
 	lk_replay_free(replay(&q, need_data("traces/dlrm8/kineto"), LK_OK, &err));
 	if (factor == 1) return table;
-	lk_overheads *o, *to = lk_overheads_new();
-	assert_int_equal(lk_overheads_read(table, &o, &err), LK_OK);
-	lk_overheads_free(o);
+	lk_overheads *overheads, *to = lk_overheads_new();
+	assert_int_equal(lk_overheads_read(table, &overheads, &err), LK_OK);
+	lk_overheads_free(overheads);
 	lk_overheads_free(to);
 	char command[400];
 	snprintf(command, sizeof command,
@@ -376,14 +376,14 @@ static void test_chakra(void **state) {
 		lk_replay *r = replay(&q, need_data(alone ? "traces/dlrm8/et" : "traces/dlrm8/kineto"), LK_OK, &err);
 		const char *read = dir;
 		lk_trace_files files;
-		lk_graph *g;
+		lk_graph *graph;
 		lk_works_lifted report;
 		assert_int_equal(lk_trace_files_read(&read, 1, NULL, 0, &files, &err), LK_OK);
 		assert_true(files.captures == 0 && files.work_count == 8);
-		if (lk_works_lift((const lk_works *const *)files.works, 8, NULL, &g, &report, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-		assert_int_equal(g->ops.count, r->operations);
+		if (lk_works_lift((const lk_works *const *)files.works, 8, NULL, &graph, &report, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		assert_int_equal(graph->ops.count, r->operations);
 		assert_int_equal(report.unpriced, 0);
-		lk_graph_free(g);
+		lk_graph_free(graph);
 		lk_works_lifted_free(&report);
 		lk_trace_files_free(&files);
 		lk_replay_free(r);

@@ -51,20 +51,20 @@ struct fault {
 
 static const int64_t START = 1700000000000000000; /* November 2023 */
 
-static double true_end(const struct world *w, int k) {
+static double true_end(const struct world *world, int k) {
 	/* Collectives every 100 to 500 us; of groups that only share a stream each at its own times. */
-	return 1e6 + 300e3 * k + 200e3 * lk_uniform(w->seed, 1000003ull * 7 + (uint64_t)k);
+	return 1e6 + 300e3 * k + 200e3 * lk_uniform(world->seed, 1000003ull * 7 + (uint64_t)k);
 }
 
-static lk_op_kind kind_of(const struct world *w, int k) {
+static lk_op_kind kind_of(const struct world *world, int k) {
 	static const lk_op_kind kinds[] = {LK_OP_ALLREDUCE, LK_OP_ALLGATHER, LK_OP_REDUCESCATTER};
-	int which = w->periodic ? k % 10 : k;
-	return w->equal ? LK_OP_ALLREDUCE : kinds[lk_hash64(w->seed + (uint64_t)which) % 3];
+	int which = world->periodic ? k % 10 : k;
+	return world->equal ? LK_OP_ALLREDUCE : kinds[lk_hash64(world->seed + (uint64_t)which) % 3];
 }
 
-static int64_t elements_of(const struct world *w, int k) {
-	int which = w->periodic ? k % 10 : k;
-	return w->equal ? 1024 : 256 << lk_hash64(w->seed * 3 + (uint64_t)which) % 16;
+static int64_t elements_of(const struct world *world, int k) {
+	int which = world->periodic ? k % 10 : k;
+	return world->equal ? 1024 : 256 << lk_hash64(world->seed * 3 + (uint64_t)which) % 16;
 }
 
 static const char *kernel_name(lk_op_kind kind) {
@@ -73,8 +73,8 @@ static const char *kernel_name(lk_op_kind kind) {
 	     : "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 }
 
-static bool across(const struct world *w, int k) {
-	return w->group_size && k % 8 == 7;
+static bool across(const struct world *world, int k) {
+	return world->group_size && k % 8 == 7;
 }
 
 /* The process groups of a rank: its neighbours, and its peers across. */
@@ -83,28 +83,28 @@ struct team {
 	int size;
 };
 
-static struct team make_team(const struct world *w, lk_capture *c, int rank, bool peers) {
+static struct team make_team(const struct world *world, lk_capture *capture, int rank, bool peers) {
 	char ranks[4096] = "[";
-	int first = 0, step = 1, n = w->ranks;
-	if (w->group_size && !peers) first = rank / w->group_size * w->group_size, n = w->group_size;
-	else if (w->group_size) first = rank % w->group_size, step = w->group_size, n = w->ranks / w->group_size;
+	int first = 0, step = 1, n = world->ranks;
+	if (world->group_size && !peers) first = rank / world->group_size * world->group_size, n = world->group_size;
+	else if (world->group_size) first = rank % world->group_size, step = world->group_size, n = world->ranks / world->group_size;
 	size_t used = 1;
 	for (int i = 0; i < n; i++)
 		used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", i ? ", " : "", first + i * step);
 	snprintf(ranks + used, sizeof ranks - used, "]");
-	const char *name = !w->group_size ? "world" : peers ? "dp" : "tp";
-	return (struct team){lk_intern_id(c->names, name), lk_intern_id(c->names, ranks), n};
+	const char *name = !world->group_size ? "world" : peers ? "dp" : "tp";
+	return (struct team){lk_intern_id(capture->names, name), lk_intern_id(capture->names, ranks), n};
 }
 
 /* `of` NULL: nothing is said of its group. */
-static void add_call(lk_capture *c, const struct team *of, lk_op_kind kind, int64_t start, int64_t took, uint32_t lane, int64_t elements) {
-	uint32_t name = lk_intern_id(c->names, kernel_name(kind));
-	uint32_t event = lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = start, .dur_ns = took, .lane = lane,
+static void add_call(lk_capture *capture, const struct team *of, lk_op_kind kind, int64_t start, int64_t took, uint32_t lane, int64_t elements) {
+	uint32_t name = lk_intern_id(capture->names, kernel_name(kind));
+	uint32_t event = lk_capture_add(capture, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = start, .dur_ns = took, .lane = lane,
 	                                               .name = name, .value = -1});
 	assert_int_not_equal(event, LK_NONE);
 	if (!of) return;
-	assert_true(lk_push(&c->comms));
-	*lk_last(&c->comms) = (lk_comm_note){.event = event,
+	assert_true(lk_push(&capture->comms));
+	*lk_last(&capture->comms) = (lk_comm_note){.event = event,
 										 .kind = (uint8_t)kind,
 										 .element_bytes = 4,
 										 .group = of->name,
@@ -115,86 +115,86 @@ static void add_call(lk_capture *c, const struct team *of, lk_op_kind kind, int6
 										 .out_elements = elements};
 }
 
-static void add_collective(const struct world *w, lk_capture *c, int rank, const struct team *of, int k, int as, int64_t elements) {
-	double end = true_end(w, k) + w->noise_ns * lk_normal(w->seed ^ 77, (uint64_t)k * 1024 + (uint64_t)rank);
-	double start = end - 20e3 - 100e3 * lk_uniform(w->seed ^ 99, (uint64_t)k * 1024 + (uint64_t)rank);
-	double slow = 1 + w->drift_ppm[rank] * 1e-6;
-	lk_op_kind kind = kind_of(w, as);
-	int64_t from = START + (int64_t)(start * slow + w->offset_ns[rank]),
-			to = START + (int64_t)(end * slow + w->offset_ns[rank]);
-	uint32_t lane = lk_capture_lane(c, true, rank % 8, across(w, k) ? 24 : 20);
-	add_call(c, w->told ? of : NULL, kind, from, to - from, lane, elements);
+static void add_collective(const struct world *world, lk_capture *capture, int rank, const struct team *of, int k, int as, int64_t elements) {
+	double end = true_end(world, k) + world->noise_ns * lk_normal(world->seed ^ 77, (uint64_t)k * 1024 + (uint64_t)rank);
+	double start = end - 20e3 - 100e3 * lk_uniform(world->seed ^ 99, (uint64_t)k * 1024 + (uint64_t)rank);
+	double slow = 1 + world->drift_ppm[rank] * 1e-6;
+	lk_op_kind kind = kind_of(world, as);
+	int64_t from = START + (int64_t)(start * slow + world->offset_ns[rank]),
+			to = START + (int64_t)(end * slow + world->offset_ns[rank]);
+	uint32_t lane = lk_capture_lane(capture, true, rank % 8, across(world, k) ? 24 : 20);
+	add_call(capture, world->told ? of : NULL, kind, from, to - from, lane, elements);
 }
 
-static lk_capture *make_rank(const struct world *w, int rank, struct fault f) {
+static lk_capture *make_rank(const struct world *world, int rank, struct fault f) {
 	char path[64];
 	snprintf(path, sizeof path, "rank%d.json", rank);
-	lk_capture *c = lk_capture_new(path, "made here");
-	assert_non_null(c);
-	c->rank = rank, c->world = w->ranks, c->absolute = true;
-	const struct team teams[2] = {make_team(w, c, rank, false), make_team(w, c, rank, true)};
+	lk_capture *capture = lk_capture_new(path, "made here");
+	assert_non_null(capture);
+	capture->rank = rank, capture->world = world->ranks, capture->absolute = true;
+	const struct team teams[2] = {make_team(world, capture, rank, false), make_team(world, capture, rank, true)};
 	int struck = f.rank == rank ? f.what : FAULT_NONE;
-	for (int k = w->skip_begin[rank]; k < w->collectives - w->skip_end[rank]; k++) {
+	for (int k = world->skip_begin[rank]; k < world->collectives - world->skip_end[rank]; k++) {
 		if (struck == FAULT_REMOVED && k == f.at) continue;
 		int as = struck != FAULT_SWAPPED ? k : k == f.at ? k + 1 : k == f.at + 1 ? k - 1 : k;
-		int64_t elements = elements_of(w, as);
+		int64_t elements = elements_of(world, as);
 		if (struck == FAULT_RESIZED && k == f.at) elements += 17;
-		add_collective(w, c, rank, &teams[across(w, k)], k, as, elements);
+		add_collective(world, capture, rank, &teams[across(world, k)], k, as, elements);
 		if (struck == FAULT_EXTRA && k == f.at)
-			add_collective(w, c, rank, &teams[across(w, k)], k, k, elements * 3 + 1);
+			add_collective(world, capture, rank, &teams[across(world, k)], k, k, elements * 3 + 1);
 	}
-	assert_ok(lk_capture_finish(c, &err));
-	return c;
+	assert_ok(lk_capture_finish(capture, &err));
+	return capture;
 }
 
-static lk_traces *make_run(const struct world *w, struct fault f) {
+static lk_traces *make_run(const struct world *world, struct fault f) {
 	lk_capture *captures[300];
-	for (int r = 0; r < w->ranks; r++) captures[r] = make_rank(w, r, f);
-	lk_traces *t = NULL;
-	assert_ok(lk_traces_make(captures, (uint32_t)w->ranks, &t, &err));
-	return t;
+	for (int r = 0; r < world->ranks; r++) captures[r] = make_rank(world, r, f);
+	lk_traces *traces = NULL;
+	assert_ok(lk_traces_make(captures, (uint32_t)world->ranks, &traces, &err));
+	return traces;
 }
 
 static const struct fault no_fault;
 
-static void random_offsets(struct world *w, double deviation) {
-	for (int r = 0; r < w->ranks; r++) w->offset_ns[r] = deviation * lk_normal(w->seed, 5000 + (uint64_t)r);
+static void random_offsets(struct world *world, double deviation) {
+	for (int r = 0; r < world->ranks; r++) world->offset_ns[r] = deviation * lk_normal(world->seed, 5000 + (uint64_t)r);
 }
 
 /* Common time must be the true time plus one constant: the true time of a collective is the oracle. */
-static double clock_error(const struct world *w, const lk_traces *t) {
+static double clock_error(const struct world *world, const lk_traces *traces) {
 	double worst = 0;
-	for (uint32_t c = 0; c < t->count; c++)
+	for (uint32_t c = 0; c < traces->count; c++)
 		for (int i = 0; i <= 4; i++) {
-			double when = true_end(w, w->collectives * i / 4), slow0 = 1 + w->drift_ppm[0] * 1e-6;
+			double when = true_end(world, world->collectives * i / 4), slow0 = 1 + world->drift_ppm[0] * 1e-6;
 			double own =
-				when * (1 + w->drift_ppm[c] * 1e-6) + w->offset_ns[c] - (double)(t->capture[c]->origin_ns - START);
-			double expected = when * slow0 + w->offset_ns[0] - (double)(t->capture[0]->origin_ns - START);
-			worst = fmax(worst, fabs((double)lk_traces_time(t, c, (int64_t)own) - expected));
+				when * (1 + world->drift_ppm[c] * 1e-6) + world->offset_ns[c] - (double)(traces->capture[c]->origin_ns - START);
+			double expected = when * slow0 + world->offset_ns[0] - (double)(traces->capture[0]->origin_ns - START);
+			worst = fmax(worst, fabs((double)lk_traces_time(traces, c, (int64_t)own) - expected));
 		}
 	return worst;
 }
 
-static void print_problems(const lk_traces *t) {
-	for (size_t i = 0; i < t->problems.count && i < 5; i++) print_message("problem: %s\n", t->problems.at[i]);
-	for (size_t i = 0; i < t->warnings.count && i < 5; i++) print_message("warning: %s\n", t->warnings.at[i]);
+static void print_problems(const lk_traces *traces) {
+	for (size_t i = 0; i < traces->problems.count && i < 5; i++) print_message("problem: %s\n", traces->problems.at[i]);
+	for (size_t i = 0; i < traces->warnings.count && i < 5; i++) print_message("warning: %s\n", traces->warnings.at[i]);
 }
 
-static void check_whole(const lk_traces *t) {
+static void check_whole(const lk_traces *traces) {
 	uint32_t at = 0;
-	for (uint32_t m = 0; m < t->matches.count; m++) {
-		const lk_match *match = &t->matches.at[m];
+	for (uint32_t m = 0; m < traces->matches.count; m++) {
+		const lk_match *match = &traces->matches.at[m];
 		assert_int_equal(match->begin, at);
 		assert_true(match->end > match->begin);
 		if (m && match[-1].group == match->group) assert_true(match[-1].sequence < match->sequence);
 		else if (m) assert_true(match[-1].group < match->group);
 		for (at = match->begin; at < match->end; at++) {
-			lk_match_member member = t->members.at[at];
-			if (at > match->begin) assert_true(t->members.at[at - 1].capture < member.capture);
-			assert_ptr_equal(lk_traces_match(t, member.capture, member.event), match);
+			lk_match_member member = traces->members.at[at];
+			if (at > match->begin) assert_true(traces->members.at[at - 1].capture < member.capture);
+			assert_ptr_equal(lk_traces_match(traces, member.capture, member.event), match);
 		}
 	}
-	assert_int_equal(at, t->members.count);
+	assert_int_equal(at, traces->members.count);
 }
 
 /* ---- matching and clocks ---- */
@@ -204,18 +204,18 @@ static void test_offsets(void **state) {
 	for (int told = 0; told < 2; told++) {
 		struct world w = {.ranks = 8, .collectives = 200, .told = told, .noise_ns = 2e3, .seed = 5};
 		random_offsets(&w, 3e9);
-		lk_traces *t = make_run(&w, no_fault);
-		print_problems(t);
-		check_whole(t);
-		assert_int_equal(t->problems.count, 0);
-		assert_int_equal(t->groups.count, 1);
-		assert_int_equal(t->matches.count, 200);
-		assert_int_equal(t->anchors, 200);
-		assert_int_equal(t->shift_ns[0], 0);
-		assert_true(clock_error(&w, t) < 1e3);
-		assert_true(t->residual_ns > 500 && t->residual_ns < 4e3);
-		assert_true(t->skew_ns > 1e9);
-		lk_traces_free(t);
+		lk_traces *traces = make_run(&w, no_fault);
+		print_problems(traces);
+		check_whole(traces);
+		assert_int_equal(traces->problems.count, 0);
+		assert_int_equal(traces->groups.count, 1);
+		assert_int_equal(traces->matches.count, 200);
+		assert_int_equal(traces->anchors, 200);
+		assert_int_equal(traces->shift_ns[0], 0);
+		assert_true(clock_error(&w, traces) < 1e3);
+		assert_true(traces->residual_ns > 500 && traces->residual_ns < 4e3);
+		assert_true(traces->skew_ns > 1e9);
+		lk_traces_free(traces);
 	}
 }
 
@@ -226,15 +226,15 @@ static void test_late_and_early(void **state) {
 			.periodic = variant == 1, .equal = variant == 2};
 		random_offsets(&w, 1e8);
 		w.skip_begin[1] = 10, w.skip_begin[2] = 23, w.skip_end[2] = 4, w.skip_end[3] = 30, w.skip_begin[5] = 60;
-		lk_traces *t = make_run(&w, no_fault);
-		print_problems(t);
-		check_whole(t);
-		assert_int_equal(t->problems.count, 0);
-		print_message("variant %d: %zu matches, clocks wrong by %.1f us, residual %.1f us\n", variant, t->matches.count,
-					  clock_error(&w, t) * 1e-3, t->residual_max_ns * 1e-3);
-		assert_int_equal(t->matches.count, 120);
-		assert_true(clock_error(&w, t) < 1e3);
-		lk_traces_free(t);
+		lk_traces *traces = make_run(&w, no_fault);
+		print_problems(traces);
+		check_whole(traces);
+		assert_int_equal(traces->problems.count, 0);
+		print_message("variant %d: %zu matches, clocks wrong by %.1f us, residual %.1f us\n", variant, traces->matches.count,
+					  clock_error(&w, traces) * 1e-3, traces->residual_max_ns * 1e-3);
+		assert_int_equal(traces->matches.count, 120);
+		assert_true(clock_error(&w, traces) < 1e3);
+		lk_traces_free(traces);
 	}
 }
 
@@ -243,22 +243,22 @@ static void test_regular(void **state) {
 	(void)state;
 	lk_capture *captures[3];
 	for (int r = 0; r < 3; r++) {
-		lk_capture *c = captures[r] = lk_capture_new("x", "made here");
-		c->rank = r, c->absolute = true;
+		lk_capture *capture = captures[r] = lk_capture_new("x", "made here");
+		capture->rank = r, capture->absolute = true;
 		for (int k = 3 * r; k < 40 - r; k++)
-			lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = START + k * 20000000ll + r * 700000, .dur_ns = 1000000,
-				.lane = lk_capture_lane(c, true, 0, 20), .name = lk_intern_id(c->names, kernel_name(LK_OP_ALLREDUCE)), .value = -1});
-		assert_ok(lk_capture_finish(c, &err));
+			lk_capture_add(capture, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = START + k * 20000000ll + r * 700000, .dur_ns = 1000000,
+				.lane = lk_capture_lane(capture, true, 0, 20), .name = lk_intern_id(capture->names, kernel_name(LK_OP_ALLREDUCE)), .value = -1});
+		assert_ok(lk_capture_finish(capture, &err));
 	}
-	lk_traces *t = NULL;
-	assert_ok(lk_traces_make(captures, 3, &t, &err));
-	check_whole(t);
-	assert_int_equal(t->matches.count, 40);
+	lk_traces *traces = NULL;
+	assert_ok(lk_traces_make(captures, 3, &traces, &err));
+	check_whole(traces);
+	assert_int_equal(traces->matches.count, 40);
 	for (int r = 0; r < 3; r++) {
-		int64_t files = t->capture[r]->origin_ns - t->capture[0]->origin_ns;
-		assert_int_equal(t->shift_ns[r] - files, -700000 * r);
+		int64_t files = traces->capture[r]->origin_ns - traces->capture[0]->origin_ns;
+		assert_int_equal(traces->shift_ns[r] - files, -700000 * r);
 	}
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 /* What leaves late on a busy machine looks like another call at another offset. Where both files hold all calls from the
@@ -269,22 +269,22 @@ static void test_from_the_first(void **state) {
 	for (int whole = 0; whole < 2; whole++) {
 		lk_capture *captures[2];
 		for (int r = 0; r < 2; r++) {
-			lk_capture *c = captures[r] = lk_capture_new("x", "made here");
-			c->rank = r, c->absolute = true, c->whole = whole;
-			struct team all = make_team(&w, c, r, false);
-			uint32_t lane = lk_capture_lane(c, true, r, 20);
+			lk_capture *capture = captures[r] = lk_capture_new("x", "made here");
+			capture->rank = r, capture->absolute = true, capture->whole = whole;
+			struct team all = make_team(&w, capture, r, false);
+			uint32_t lane = lk_capture_lane(capture, true, r, 20);
 			for (int k = 0; k < 60 - 2 * r; k++) {
 				double late = 2e6 * lk_uniform(31, (uint64_t)(k + 5 * r));
-				add_call(c, &all, LK_OP_ALLREDUCE, START + 5000000ll * k, (int64_t)(1e6 + late), lane, 1024);
+				add_call(capture, &all, LK_OP_ALLREDUCE, START + 5000000ll * k, (int64_t)(1e6 + late), lane, 1024);
 			}
-			assert_ok(lk_capture_finish(c, &err));
+			assert_ok(lk_capture_finish(capture, &err));
 		}
-		lk_traces *t = NULL;
-		assert_ok(lk_traces_make(captures, 2, &t, &err));
-		check_whole(t);
-		assert_int_equal(t->problems.count, 0);
-		assert_int_equal(t->matches.count, whole ? 60 : 63); /* or rank 1's first is taken for rank 0's sixth */
-		lk_traces_free(t);
+		lk_traces *traces = NULL;
+		assert_ok(lk_traces_make(captures, 2, &traces, &err));
+		check_whole(traces);
+		assert_int_equal(traces->problems.count, 0);
+		assert_int_equal(traces->matches.count, whole ? 60 : 63); /* or rank 1's first is taken for rank 0's sixth */
+		lk_traces_free(traces);
 	}
 }
 
@@ -293,15 +293,15 @@ static void test_many_groups(void **state) {
 	(void)state;
 	struct world w = {.ranks = 64, .collectives = 160, .told = true, .noise_ns = 2e3, .group_size = 8, .seed = 3};
 	random_offsets(&w, 5e6);
-	lk_traces *t = make_run(&w, no_fault);
-	print_problems(t);
-	check_whole(t);
-	assert_int_equal(t->groups.count, 16);
-	assert_int_equal(t->matches.count, 8 * 160);
-	assert_int_equal(t->problems.count, 0);
-	assert_int_equal(t->warnings.count, 0);
-	assert_true(clock_error(&w, t) < 3e3);
-	lk_traces_free(t);
+	lk_traces *traces = make_run(&w, no_fault);
+	print_problems(traces);
+	check_whole(traces);
+	assert_int_equal(traces->groups.count, 16);
+	assert_int_equal(traces->matches.count, 8 * 160);
+	assert_int_equal(traces->problems.count, 0);
+	assert_int_equal(traces->warnings.count, 0);
+	assert_true(clock_error(&w, traces) < 3e3);
+	lk_traces_free(traces);
 }
 
 /* Ranks 0 to 3 and 4 to 7 share nothing but the number of their streams. */
@@ -311,19 +311,19 @@ static void test_guessed_groups(void **state) {
 	struct world one = {.ranks = 8, .collectives = 100, .noise_ns = 2e3, .equal = true, .seed = 21}, two = one;
 	two.seed = 22;
 	for (int r = 0; r < 8; r++) captures[r] = make_rank(r < 4 ? &one : &two, r, no_fault);
-	lk_traces *t = NULL;
-	assert_ok(lk_traces_make(captures, 8, &t, &err));
-	check_whole(t);
-	assert_int_equal(t->groups.count, 2);
-	assert_string_equal(t->groups.at[0].name, "stream 20");
-	assert_string_equal(t->groups.at[1].name, "stream 20, part 2");
+	lk_traces *traces = NULL;
+	assert_ok(lk_traces_make(captures, 8, &traces, &err));
+	check_whole(traces);
+	assert_int_equal(traces->groups.count, 2);
+	assert_string_equal(traces->groups.at[0].name, "stream 20");
+	assert_string_equal(traces->groups.at[1].name, "stream 20, part 2");
 	for (int g = 0; g < 2; g++) {
-		assert_int_equal(t->groups.at[g].count, 4);
-		for (uint32_t i = 0; i < 4; i++) assert_int_equal(t->groups.at[g].captures[i], (uint32_t)g * 4 + i);
+		assert_int_equal(traces->groups.at[g].count, 4);
+		for (uint32_t i = 0; i < 4; i++) assert_int_equal(traces->groups.at[g].captures[i], (uint32_t)g * 4 + i);
 	}
-	assert_true(t->residual_max_ns < 20e3);
-	assert_int_equal(t->warnings.count, 4); /* nothing ties 4 to 7 to 0 */
-	lk_traces_free(t);
+	assert_true(traces->residual_max_ns < 20e3);
+	assert_int_equal(traces->warnings.count, 4); /* nothing ties 4 to 7 to 0 */
+	lk_traces_free(traces);
 }
 
 static void test_drift(void **state) {
@@ -333,14 +333,14 @@ static void test_drift(void **state) {
 		struct world w = {.ranks = ranks, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 31};
 		random_offsets(&w, 1e6);
 		w.drift_ppm[1] = 300;
-		lk_traces *t = make_run(&w, no_fault);
-		print_problems(t);
-		assert_true(fabs(t->drift_ppm[1] + 300) < 15);
-		assert_true(fabs(t->largest_drift_ppm - 300) < 15);
-		for (int r = 2; r < ranks; r++) assert_true(fabs(t->drift_ppm[r]) < 15);
-		assert_true(clock_error(&w, t) < 3e3);
-		assert_true(t->residual_max_ns < 15e3);
-		lk_traces_free(t);
+		lk_traces *traces = make_run(&w, no_fault);
+		print_problems(traces);
+		assert_true(fabs(traces->drift_ppm[1] + 300) < 15);
+		assert_true(fabs(traces->largest_drift_ppm - 300) < 15);
+		for (int r = 2; r < ranks; r++) assert_true(fabs(traces->drift_ppm[r]) < 15);
+		assert_true(clock_error(&w, traces) < 3e3);
+		assert_true(traces->residual_max_ns < 15e3);
+		lk_traces_free(traces);
 	}
 	/* Over several groups: drift is joined as shifts are. */
 	struct world many = {.ranks = 16, .collectives = 800, .told = true, .noise_ns = 2e3, .group_size = 4, .seed = 33};
@@ -351,9 +351,9 @@ static void test_drift(void **state) {
 	assert_true(clock_error(&many, m) < 4e3);
 	lk_traces_free(m);
 	struct world still = {.ranks = 8, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 32};
-	lk_traces *t = make_run(&still, no_fault);
-	for (int r = 0; r < 8; r++) assert_true(t->drift_ppm[r] == 0);
-	lk_traces_free(t);
+	lk_traces *traces = make_run(&still, no_fault);
+	for (int r = 0; r < 8; r++) assert_true(traces->drift_ppm[r] == 0);
+	lk_traces_free(traces);
 }
 
 /* A tenth of the ends of one rank are far off: medians do not care. */
@@ -364,27 +364,27 @@ static void test_outliers(void **state) {
 	lk_capture *captures[5];
 	for (int r = 0; r < 5; r++) captures[r] = make_rank(&w, r, no_fault);
 	for (uint32_t i = 0; i < 100; i += 10) captures[3]->dur_ns[i] += 5000000;
-	lk_traces *t = NULL;
-	assert_ok(lk_traces_make(captures, 5, &t, &err));
-	assert_true(clock_error(&w, t) < 1e3);
-	assert_true(t->residual_max_ns > 4.9e6 && t->residual_ns < 2e3);
-	lk_traces_free(t);
+	lk_traces *traces = NULL;
+	assert_ok(lk_traces_make(captures, 5, &traces, &err));
+	assert_true(clock_error(&w, traces) < 1e3);
+	assert_true(traces->residual_max_ns > 4.9e6 && traces->residual_ns < 2e3);
+	lk_traces_free(traces);
 }
 
 static void test_one_anchor(void **state) {
 	(void)state;
 	struct world w = {.ranks = 2, .collectives = 1, .told = true, .seed = 51, .offset_ns = {0, 4e6}};
-	lk_traces *t = make_run(&w, no_fault);
-	assert_int_equal(t->anchors, 0);
-	assert_int_equal(t->shift_ns[1], t->capture[1]->origin_ns - t->capture[0]->origin_ns);
-	assert_int_equal(t->warnings.count, 1);
-	lk_traces_free(t);
+	lk_traces *traces = make_run(&w, no_fault);
+	assert_int_equal(traces->anchors, 0);
+	assert_int_equal(traces->shift_ns[1], traces->capture[1]->origin_ns - traces->capture[0]->origin_ns);
+	assert_int_equal(traces->warnings.count, 1);
+	lk_traces_free(traces);
 	/* Clocks that count from anywhere begin together. */
 	lk_capture *captures[2] = {make_rank(&w, 0, no_fault), make_rank(&w, 1, no_fault)};
 	for (int r = 0; r < 2; r++) captures[r]->absolute = false, captures[r]->origin_ns = 1000000 * r;
-	assert_ok(lk_traces_make(captures, 2, &t, &err));
-	assert_int_equal(t->shift_ns[1], 0);
-	lk_traces_free(t);
+	assert_ok(lk_traces_make(captures, 2, &traces, &err));
+	assert_int_equal(traces->shift_ns[1], 0);
+	lk_traces_free(traces);
 }
 
 /* ---- messages ---- */
@@ -394,26 +394,26 @@ static lk_traces *make_pipeline(bool peers, int lost) {
 	static const struct world w = {.seed = 111};
 	lk_capture *captures[3];
 	for (int r = 0; r < 3; r++) {
-		lk_capture *c = captures[r] = lk_capture_new("x", "made here");
-		c->rank = r, c->world = 3, c->absolute = true;
-		uint32_t lane = lk_capture_lane(c, true, 0, 20),
-				 name = lk_intern_id(c->names, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
+		lk_capture *capture = captures[r] = lk_capture_new("x", "made here");
+		capture->rank = r, capture->world = 3, capture->absolute = true;
+		uint32_t lane = lk_capture_lane(capture, true, 0, 20),
+				 name = lk_intern_id(capture->names, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
 		for (int k = 0; k < 60; k++) {
 			int from = k % 2;
 			if ((r != from && r != from + 1) || (r == 2 && k == lost)) continue;
 			int64_t end = START + (int64_t)true_end(&w, k) + (r == from ? 0 : 3000) + r * 1000000;
-			uint32_t event = lk_capture_add(c, &(lk_event){.kind = LK_EVENT_KERNEL,
+			uint32_t event = lk_capture_add(capture, &(lk_event){.kind = LK_EVENT_KERNEL,
 														   .start_ns = end - 50000,
 														   .dur_ns = 50000,
 														   .lane = lane,
 														   .name = name,
 														   .value = -1});
-			assert_true(lk_push(&c->comms));
-			*lk_last(&c->comms) = (lk_comm_note){.event = event,
+			assert_true(lk_push(&capture->comms));
+			*lk_last(&capture->comms) = (lk_comm_note){.event = event,
 												 .kind = r == from ? LK_OP_SEND : LK_OP_RECV,
 												 .element_bytes = 2,
-												 .group = lk_intern_id(c->names, "pp"),
-												 .ranks = lk_intern_id(c->names, "[0, 1, 2]"),
+												 .group = lk_intern_id(capture->names, "pp"),
+												 .ranks = lk_intern_id(capture->names, "[0, 1, 2]"),
 												 .group_size = 3,
 												 .peer = !peers      ? -1
 														 : r == from ? from + 1
@@ -421,53 +421,53 @@ static lk_traces *make_pipeline(bool peers, int lost) {
 												 .in_elements = 1024 << k / 2 % 5,
 												 .out_elements = -1};
 		}
-		assert_ok(lk_capture_finish(c, &err));
+		assert_ok(lk_capture_finish(capture, &err));
 	}
-	lk_traces *t = NULL;
-	assert_ok(lk_traces_make(captures, 3, &t, &err));
-	check_whole(t);
-	return t;
+	lk_traces *traces = NULL;
+	assert_ok(lk_traces_make(captures, 3, &traces, &err));
+	check_whole(traces);
+	return traces;
 }
 
 static void test_messages(void **state) {
 	(void)state;
-	lk_traces *t = make_pipeline(true, -1);
-	print_problems(t);
-	assert_int_equal(t->groups.count, 2);
-	assert_string_equal(t->groups.at[0].name, "pp (0 to 1)");
-	assert_string_equal(t->groups.at[1].name, "pp (1 to 2)");
-	assert_int_equal(t->matches.count, 60);
-	assert_int_equal(t->members.count, 120);
-	assert_int_equal(t->problems.count, 0);
-	assert_int_equal(t->anchors, 60);
+	lk_traces *traces = make_pipeline(true, -1);
+	print_problems(traces);
+	assert_int_equal(traces->groups.count, 2);
+	assert_string_equal(traces->groups.at[0].name, "pp (0 to 1)");
+	assert_string_equal(traces->groups.at[1].name, "pp (1 to 2)");
+	assert_int_equal(traces->matches.count, 60);
+	assert_int_equal(traces->members.count, 120);
+	assert_int_equal(traces->problems.count, 0);
+	assert_int_equal(traces->anchors, 60);
 	for (int r = 0; r < 3; r++) {
-		int64_t clock = t->shift_ns[r] - (t->capture[r]->origin_ns - t->capture[0]->origin_ns);
+		int64_t clock = traces->shift_ns[r] - (traces->capture[r]->origin_ns - traces->capture[0]->origin_ns);
 		assert_true(llabs(clock + r * 1000000 + r * 3000) < 10);
 	}
-	lk_traces_free(t);
-	t = make_pipeline(true, 21);
-	assert_int_equal(t->problems.count, 1);
-	assert_non_null(strstr(t->problems.at[0], "group pp (1 to 2), number 10"));
-	assert_non_null(strstr(t->problems.at[0], "rank 2") ? t->problems.at[0] : strstr(t->problems.at[0], "rank 1"));
-	lk_traces_free(t);
-	t = make_pipeline(false, -1);
-	assert_int_equal(t->matches.count, 0);
-	assert_int_equal(t->warnings.count, 5); /* three files whose partners are not said, two clocks that nothing ties */
-	lk_traces_free(t);
+	lk_traces_free(traces);
+	traces = make_pipeline(true, 21);
+	assert_int_equal(traces->problems.count, 1);
+	assert_non_null(strstr(traces->problems.at[0], "group pp (1 to 2), number 10"));
+	assert_non_null(strstr(traces->problems.at[0], "rank 2") ? traces->problems.at[0] : strstr(traces->problems.at[0], "rank 1"));
+	lk_traces_free(traces);
+	traces = make_pipeline(false, -1);
+	assert_int_equal(traces->matches.count, 0);
+	assert_int_equal(traces->warnings.count, 5); /* three files whose partners are not said, two clocks that nothing ties */
+	lk_traces_free(traces);
 }
 
 /* ---- faults are named ---- */
 
-static void expect_problem(const struct world *w, struct fault f, const char *part, size_t most) {
-	lk_traces *t = make_run(w, f);
-	check_whole(t);
+static void expect_problem(const struct world *world, struct fault f, const char *part, size_t most) {
+	lk_traces *traces = make_run(world, f);
+	check_whole(traces);
 	bool named = false;
-	for (size_t i = 0; i < t->problems.count; i++) named |= strstr(t->problems.at[i], part) != NULL;
-	if (!named) print_problems(t);
+	for (size_t i = 0; i < traces->problems.count; i++) named |= strstr(traces->problems.at[i], part) != NULL;
+	if (!named) print_problems(traces);
 	assert_true(named);
-	assert_in_range(t->problems.count, 1, most);
-	assert_true(clock_error(w, t) < 2e3);
-	lk_traces_free(t);
+	assert_in_range(traces->problems.count, 1, most);
+	assert_true(clock_error(world, traces) < 2e3);
+	lk_traces_free(traces);
 }
 
 static void test_faults(void **state) {
@@ -498,11 +498,11 @@ static void test_absent_rank(void **state) {
 	w.skip_begin[2] = 20;
 	lk_capture *captures[3];
 	for (int r = 0; r < 3; r++) captures[r] = make_rank(&w, r, no_fault);
-	lk_traces *t = NULL;
-	assert_ok(lk_traces_make(captures, 3, &t, &err));
-	assert_int_equal(t->problems.count, 1);
-	assert_non_null(strstr(t->problems.at[0], "no collective at all on captured rank 2"));
-	lk_traces_free(t);
+	lk_traces *traces = NULL;
+	assert_ok(lk_traces_make(captures, 3, &traces, &err));
+	assert_int_equal(traces->problems.count, 1);
+	assert_non_null(strstr(traces->problems.at[0], "no collective at all on captured rank 2"));
+	lk_traces_free(traces);
 }
 
 /* ---- scale and hostile captures ---- */
@@ -514,15 +514,15 @@ static void test_large(void **state) {
 	w.skip_begin[7] = 100, w.skip_end[9] = 300;
 	static lk_capture *captures[256];
 	for (int r = 0; r < 256; r++) captures[r] = make_rank(&w, r, (struct fault){FAULT_REMOVED, 200, 1000});
-	lk_traces *t = NULL;
+	lk_traces *traces = NULL;
 	clock_t began = clock();
-	assert_ok(lk_traces_make(captures, 256, &t, &err));
+	assert_ok(lk_traces_make(captures, 256, &traces, &err));
 	print_message("256 ranks, 2,000 collectives: matched and aligned in %.2f s\n",
 				  (double)(clock() - began) / CLOCKS_PER_SEC);
-	assert_int_equal(t->matches.count, 2000);
-	assert_int_equal(t->problems.count, 1);
-	assert_true(clock_error(&w, t) < 1e3);
-	lk_traces_free(t);
+	assert_int_equal(traces->matches.count, 2000);
+	assert_int_equal(traces->problems.count, 1);
+	assert_true(clock_error(&w, traces) < 1e3);
+	lk_traces_free(traces);
 }
 
 static void test_hostile(void **state) {
@@ -530,39 +530,39 @@ static void test_hostile(void **state) {
 	lk_capture *captures[20];
 	int events = rounds(3000, 3000);
 	for (int r = 0; r < 20; r++) {
-		lk_capture *c = captures[r] = lk_capture_new("x", "made here");
-		c->rank = r, c->origin_ns = r % 3 ? INT64_MAX : INT64_MIN, c->absolute = r % 2;
+		lk_capture *capture = captures[r] = lk_capture_new("x", "made here");
+		capture->rank = r, capture->origin_ns = r % 3 ? INT64_MAX : INT64_MIN, capture->absolute = r % 2;
 		for (int i = 0; i < events; i++) {
 			uint64_t random = lk_hash64((uint64_t)(r * 10000 + i));
 			char group[32];
 			snprintf(group, sizeof group, "group %d", i % (events / 2));
 			uint32_t event = lk_capture_add(
-				c, &(lk_event){.kind = LK_EVENT_KERNEL,
-							   .lane = lk_capture_lane(c, true, 0, i % 7),
+				capture, &(lk_event){.kind = LK_EVENT_KERNEL,
+							   .lane = lk_capture_lane(capture, true, 0, i % 7),
 							   .start_ns = random % 5 ? (int64_t)random : INT64_MIN,
 							   .dur_ns = i % 3 ? INT64_MAX : 0,
 							   .value = -1,
-							   .name = lk_intern_id(c->names, kernel_name(i % 2 ? LK_OP_ALLREDUCE : LK_OP_ALLGATHER))});
-			assert_true(lk_push(&c->comms));
-			*lk_last(&c->comms) =
+							   .name = lk_intern_id(capture->names, kernel_name(i % 2 ? LK_OP_ALLREDUCE : LK_OP_ALLGATHER))});
+			assert_true(lk_push(&capture->comms));
+			*lk_last(&capture->comms) =
 				(lk_comm_note){.event = event,
 							   .kind = LK_OP_COUNT,
 							   .peer = -1,
 							   .element_bytes = 255,
 							   .in_elements = INT64_MAX,
 							   .out_elements = -1,
-							   .group = i % 11 ? lk_intern_id(c->names, group) : 0,
-							   .ranks = i % 13 ? 0 : lk_intern_id(c->names, "[9999999999999999999999, 3"),
+							   .group = i % 11 ? lk_intern_id(capture->names, group) : 0,
+							   .ranks = i % 13 ? 0 : lk_intern_id(capture->names, "[9999999999999999999999, 3"),
 							   .group_size = -5};
 		}
-		assert_ok(lk_capture_finish(c, &err));
+		assert_ok(lk_capture_finish(capture, &err));
 	}
-	lk_traces *t = NULL;
-	assert_ok(lk_traces_make(captures, 20, &t, &err));
-	check_whole(t);
+	lk_traces *traces = NULL;
+	assert_ok(lk_traces_make(captures, 20, &traces, &err));
+	check_whole(traces);
 	lk_barrier_error barrier;
-	assert_ok(lk_traces_barrier_error(t, &barrier, &err));
-	lk_traces_free(t);
+	assert_ok(lk_traces_barrier_error(traces, &barrier, &err));
+	lk_traces_free(traces);
 }
 
 /* Nothing agrees with anything: still near linear, and the list of problems ends. */
@@ -573,21 +573,21 @@ static void test_noise(void **state) {
 		struct world w = {.ranks = 4, .collectives = 20000, .told = true, .seed = 100 + (uint64_t)r};
 		captures[r] = make_rank(&w, r, no_fault);
 	}
-	lk_traces *t = NULL;
-	assert_ok(lk_traces_make(captures, 4, &t, &err));
-	check_whole(t);
-	assert_in_range(t->problems.count, 1, 1001);
-	lk_traces_free(t);
+	lk_traces *traces = NULL;
+	assert_ok(lk_traces_make(captures, 4, &traces, &err));
+	check_whole(traces);
+	assert_in_range(traces->problems.count, 1, 1001);
+	lk_traces_free(traces);
 }
 
 static void test_single(void **state) {
 	(void)state;
 	struct world w = {.ranks = 1, .collectives = 10, .told = true, .seed = 1};
-	lk_traces *t = make_run(&w, no_fault);
-	assert_int_equal(t->matches.count, 10);
-	assert_int_equal(t->anchors, 0);
-	assert_int_equal(t->warnings.count, 0);
-	lk_traces_free(t);
+	lk_traces *traces = make_run(&w, no_fault);
+	assert_int_equal(traces->matches.count, 10);
+	assert_int_equal(traces->anchors, 0);
+	assert_int_equal(traces->warnings.count, 0);
+	lk_traces_free(traces);
 }
 
 /* ---- files ---- */
@@ -607,35 +607,35 @@ static void test_ranks_of_files(void **state) {
 				 {"b.json", 1}};
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) write_in(folder, files[i].name, event);
 	write_in(folder, "notes.txt", "no trace");
-	lk_traces *t = NULL;
+	lk_traces *traces = NULL;
 	const char *paths[2] = {folder, "-"};
-	assert_ok(lk_traces_read(paths, 1, NULL, 0, &t, &err));
-	assert_int_equal(t->count, 6);
-	assert_int_equal(t->world, 11);
-	for (uint32_t i = 0; i < t->count; i++)
+	assert_ok(lk_traces_read(paths, 1, NULL, 0, &traces, &err));
+	assert_int_equal(traces->count, 6);
+	assert_int_equal(traces->world, 11);
+	for (uint32_t i = 0; i < traces->count; i++)
 		for (size_t k = 0; k < sizeof files / sizeof *files; k++)
-			if (lk_same_name(strrchr(t->capture[i]->path, '/') + 1, files[k].name))
-				assert_int_equal(t->capture[i]->rank, files[k].rank);
+			if (lk_same_name(strrchr(traces->capture[i]->path, '/') + 1, files[k].name))
+				assert_int_equal(traces->capture[i]->rank, files[k].rank);
 	size_t guessed = 0;
-	for (size_t i = 0; i < t->warnings.count; i++) guessed += strstr(t->warnings.at[i], "neither the file") != NULL;
+	for (size_t i = 0; i < traces->warnings.count; i++) guessed += strstr(traces->warnings.at[i], "neither the file") != NULL;
 	assert_int_equal(guessed, 2);
-	lk_traces_free(t);
-	assert_int_equal(lk_traces_read(paths, 2, NULL, 0, &t, &err), LK_ERR_INPUT); /* "-" among several */
+	lk_traces_free(traces);
+	assert_int_equal(lk_traces_read(paths, 2, NULL, 0, &traces, &err), LK_ERR_INPUT); /* "-" among several */
 	write_in(folder, "rank10.json", event);
-	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &t, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &traces, &err), LK_ERR_INPUT);
 	char text[1024];
 	lk_error_text(&err, text, sizeof text);
 	assert_non_null(strstr(text, "rank10.json"));
 	assert_non_null(strstr(text, "rank_10.json"));
 	write_in(folder, "rank10.json", "{\"distributedInfo\":{\"rank\":3,\"world_size\":16},\"traceEvents\":[]}");
 	write_in(folder, "b.json", "{\"distributedInfo\":{\"rank\":7,\"world_size\":8},\"traceEvents\":[]}");
-	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &t, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &traces, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "16"));
 	/* Of broken files the first by name is reported, with any number of threads. */
 	write_in(folder, "a.json", "no trace");
 	write_in(folder, "rank10.json", "nor is this");
 	for (int threads = 1; threads <= 8; threads++) {
-		assert_int_not_equal(lk_traces_read(paths, 1, NULL, threads, &t, &err), LK_OK);
+		assert_int_not_equal(lk_traces_read(paths, 1, NULL, threads, &traces, &err), LK_OK);
 		assert_non_null(strstr(err.where, "/a.json"));
 	}
 	assert_int_equal(remove_folder(folder), 0);
@@ -657,9 +657,9 @@ static void test_median(void **state) {
 	}
 }
 
-static lk_status square(void *context, size_t job, lk_error *e) {
+static lk_status square(void *context, size_t job, lk_error *error) {
 	((uint64_t *)context)[job] = job * job;
-	return job % 100 == 57 ? lk_fail(e, LK_ERR_INPUT, "job", "%zu", job) : LK_OK;
+	return job % 100 == 57 ? lk_fail(error, LK_ERR_INPUT, "job", "%zu", job) : LK_OK;
 }
 
 static void test_parallel(void **state) {
@@ -678,70 +678,70 @@ static void test_parallel(void **state) {
 
 static lk_traces *read_dlrm(int threads) {
 	const char *folder = need_data("traces/dlrm8/kineto");
-	lk_traces *t = NULL;
-	assert_ok(lk_traces_read(&folder, 1, NULL, threads, &t, &err));
-	return t;
+	lk_traces *traces = NULL;
+	assert_ok(lk_traces_read(&folder, 1, NULL, threads, &traces, &err));
+	return traces;
 }
 
 static void test_dlrm(void **state) {
 	(void)state;
-	lk_traces *t = read_dlrm(0);
-	print_problems(t);
-	check_whole(t);
-	assert_int_equal(t->count, 8);
-	assert_int_equal(t->world, 8);
-	assert_int_equal(t->problems.count, 0);
-	assert_int_equal(t->matches.count, 8);
-	assert_int_equal(t->members.count, 64);
+	lk_traces *traces = read_dlrm(0);
+	print_problems(traces);
+	check_whole(traces);
+	assert_int_equal(traces->count, 8);
+	assert_int_equal(traces->world, 8);
+	assert_int_equal(traces->problems.count, 0);
+	assert_int_equal(traces->matches.count, 8);
+	assert_int_equal(traces->members.count, 64);
 	print_message(
 		"DLRM, 8 ranks: %u anchors, ends apart by %.1f us (median), %.1f us (most); clocks of the files by %.1f us\n",
-		t->anchors, t->residual_ns * 1e-3, t->residual_max_ns * 1e-3, t->skew_ns * 1e-3);
-	assert_true(t->skew_ns < 15e3); /* one host: the clocks agree already */
+		traces->anchors, traces->residual_ns * 1e-3, traces->residual_max_ns * 1e-3, traces->skew_ns * 1e-3);
+	assert_true(traces->skew_ns < 15e3); /* one host: the clocks agree already */
 	lk_barrier_error b;
-	assert_ok(lk_traces_barrier_error(t, &b, &err));
+	assert_ok(lk_traces_barrier_error(traces, &b, &err));
 	print_message("rule of barriers: %u ends, error %.1f us (median), %.1f us (most, rank %u)\n", b.ends,
 				  b.median_ns * 1e-3, b.max_ns * 1e-3, b.worst_capture);
 	assert_int_equal(b.ends, 64);
 	assert_true(b.max_ns < 15e3);
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 /* The table of kernels was taken from the same files by another program. */
 static void test_dlrm_table(void **state) {
 	(void)state;
-	lk_traces *t = read_dlrm(2);
-	FILE *f = fopen(need_data("measured/dlrm8_nccl_kernels.csv"), "r");
-	assert_non_null(f);
+	lk_traces *traces = read_dlrm(2);
+	FILE *IO_FILE = fopen(need_data("measured/dlrm8_nccl_kernels.csv"), "r");
+	assert_non_null(IO_FILE);
 	char line[1000];
 	int rows = 0;
 	double origin = 0;
-	while (fgets(line, sizeof line, f)) {
+	while (fgets(line, sizeof line, IO_FILE)) {
 		int rank, place, stream;
 		double start, duration;
 		if (sscanf(line, "%d,%d,record_param_comms,%d,%lf,%lf", &rank, &place, &stream, &start, &duration) != 5)
 			continue;
-		const lk_match *m = &t->matches.at[place];
-		lk_match_member member = t->members.at[m->begin + (uint32_t)rank];
-		const lk_capture *c = t->capture[member.capture];
-		double own = (double)(c->origin_ns - t->capture[0]->origin_ns + c->start_ns[member.event]) * 1e-3;
+		const lk_match *match = &traces->matches.at[place];
+		lk_match_member member = traces->members.at[match->begin + (uint32_t)rank];
+		const lk_capture *capture = traces->capture[member.capture];
+		double own = (double)(capture->origin_ns - traces->capture[0]->origin_ns + capture->start_ns[member.event]) * 1e-3;
 		if (!rows++) origin = own - start;
 		assert_true(fabs(own - start - origin) < 0.002);
-		assert_true(fabs((double)c->dur_ns[member.event] * 1e-3 - duration) < 0.002);
+		assert_true(fabs((double)capture->dur_ns[member.event] * 1e-3 - duration) < 0.002);
 		int64_t elements = 0;
-		if (sscanf(line, "%*[^[][[%ld]", &elements) == 1) assert_int_equal(m->kind, LK_OP_ALLTOALL);
-		if (elements == 6144 || elements == 384 || elements == 3392) assert_int_equal(m->bytes, elements * 4);
-		if (elements == 24) assert_int_equal(m->bytes, 24 * 8);
+		if (sscanf(line, "%*[^[][[%ld]", &elements) == 1) assert_int_equal(match->kind, LK_OP_ALLTOALL);
+		if (elements == 6144 || elements == 384 || elements == 3392) assert_int_equal(match->bytes, elements * 4);
+		if (elements == 24) assert_int_equal(match->bytes, 24 * 8);
 	}
-	fclose(f);
+	fclose(IO_FILE);
 	assert_int_equal(rows, 64);
 	static const int64_t reduced[] = {394241 * 4, 112 * 4, 226960 * 4};
 	int n = 0;
-	for (size_t i = 0; i < t->matches.count; i++)
-		if (t->matches.at[i].kind == LK_OP_ALLREDUCE)
-			n += t->matches.at[i].bytes == reduced[0] || t->matches.at[i].bytes == reduced[1] ||
-				 t->matches.at[i].bytes == reduced[2];
+	for (size_t i = 0; i < traces->matches.count; i++)
+		if (traces->matches.at[i].kind == LK_OP_ALLREDUCE)
+			n += traces->matches.at[i].bytes == reduced[0] || traces->matches.at[i].bytes == reduced[1] ||
+				 traces->matches.at[i].bytes == reduced[2];
 	assert_int_equal(n, 3);
-	lk_traces_free(t);
+	lk_traces_free(traces);
 }
 
 static void test_threads_agree(void **state) {
@@ -770,12 +770,12 @@ static void test_single_files(void **state) {
 		char name[100];
 		snprintf(name, sizeof name, "traces/kineto/%s.json.gz", files[i]);
 		const char *path = need_data(name);
-		lk_traces *t = NULL;
-		assert_ok(lk_traces_read(&path, 1, NULL, 1, &t, &err));
-		check_whole(t);
-		print_message("%s: %zu collectives in %zu groups; run of %d ranks\n", files[i], t->matches.count,
-					  t->groups.count, t->world);
-		lk_traces_free(t);
+		lk_traces *traces = NULL;
+		assert_ok(lk_traces_read(&path, 1, NULL, 1, &traces, &err));
+		check_whole(traces);
+		print_message("%s: %zu collectives in %zu groups; run of %d ranks\n", files[i], traces->matches.count,
+					  traces->groups.count, traces->world);
+		lk_traces_free(traces);
 	}
 }
 
@@ -783,16 +783,16 @@ static void test_sampled(void **state) {
 	(void)state;
 	const char *paths[] = {need_data("traces/kineto/sampled_rank0of128.json.gz"),
 						   need_data("traces/kineto/sampled_rank1of128.json.gz")};
-	lk_traces *t = NULL;
-	assert_ok(lk_traces_read(paths, 2, NULL, 0, &t, &err));
-	check_whole(t);
-	print_problems(t);
-	for (size_t g = 0; g < t->groups.count; g++)
-		print_message("group %s of %u\n", t->groups.at[g].name, t->groups.at[g].count);
-	print_message("2 of 128: %zu matches, %u anchors, residual %.1f us, most %.1f us, skew %.1f us\n", t->matches.count,
-				  t->anchors, t->residual_ns * 1e-3, t->residual_max_ns * 1e-3, t->skew_ns * 1e-3);
-	assert_int_equal(t->world, 128);
-	lk_traces_free(t);
+	lk_traces *traces = NULL;
+	assert_ok(lk_traces_read(paths, 2, NULL, 0, &traces, &err));
+	check_whole(traces);
+	print_problems(traces);
+	for (size_t g = 0; g < traces->groups.count; g++)
+		print_message("group %s of %u\n", traces->groups.at[g].name, traces->groups.at[g].count);
+	print_message("2 of 128: %zu matches, %u anchors, residual %.1f us, most %.1f us, skew %.1f us\n", traces->matches.count,
+				  traces->anchors, traces->residual_ns * 1e-3, traces->residual_max_ns * 1e-3, traces->skew_ns * 1e-3);
+	assert_int_equal(traces->world, 128);
+	lk_traces_free(traces);
 }
 
 int main(void) {

@@ -36,37 +36,37 @@ struct tuned {
 };
 
 static struct tuned *tune(const char *path, const char *cluster, const char *sizes, int programs) {
-	struct tuned *t = calloc(1, sizeof *t);
+	struct tuned *tuned = calloc(1, sizeof *tuned);
 	char *text;
 	size_t size;
 	OK(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, err));
-	OK(lc_parse(path, text, size, &t->file, err));
+	OK(lc_parse(path, text, size, &tuned->file, err));
 	free(text);
-	t->p = t->file->programs.at[0];
-	OK(lc_sizes_read(t->p, sizes, 1, &t->sizes, err));
-	OK(lk_cluster_parse(&t->arena, cluster, &t->cluster, err));
-	t->options = (lk_search_options){.cluster = &t->cluster, .sizes = &t->sizes, .programs = programs};
-	OK(lk_search_run(t->p, &t->options, &t->search, err));
-	OK(lc_rewrite_all(t->p, &t->search.found.at[0].schedule, &t->best, err));
-	OK(lc_steps_make(t->best, &t->steps, err));
-	return t;
+	tuned->p = tuned->file->programs.at[0];
+	OK(lc_sizes_read(tuned->p, sizes, 1, &tuned->sizes, err));
+	OK(lk_cluster_parse(&tuned->arena, cluster, &tuned->cluster, err));
+	tuned->options = (lk_search_options){.cluster = &tuned->cluster, .sizes = &tuned->sizes, .programs = programs};
+	OK(lk_search_run(tuned->p, &tuned->options, &tuned->search, err));
+	OK(lc_rewrite_all(tuned->p, &tuned->search.found.at[0].schedule, &tuned->best, err));
+	OK(lc_steps_make(tuned->best, &tuned->steps, err));
+	return tuned;
 }
 
-static void drop(struct tuned *t) {
-	lc_steps_free(t->steps);
-	lc_program_free(t->best);
-	lk_search_free(&t->search);
-	lc_sizes_free(&t->sizes);
-	lk_arena_free(&t->arena);
-	lc_file_free(t->file);
-	free(t);
+static void drop(struct tuned *tuned) {
+	lc_steps_free(tuned->steps);
+	lc_program_free(tuned->best);
+	lk_search_free(&tuned->search);
+	lc_sizes_free(&tuned->sizes);
+	lk_arena_free(&tuned->arena);
+	lc_file_free(tuned->file);
+	free(tuned);
 }
 
-static void miss(const struct tuned *t, const char *what) {
-	lk_tuned answer = {.p = t->p, .sizes = &t->sizes, .cluster = &t->cluster, .search = &t->search, .top = 5};
+static void miss(const struct tuned *tuned, const char *what) {
+	lk_tuned answer = {.p = tuned->p, .sizes = &tuned->sizes, .cluster = &tuned->cluster, .search = &tuned->search, .top = 5};
 	lk_tuned_text(&answer, stderr);
-	lc_steps_print(t->steps, stderr);
-	fail_msg("%s: %s", t->p->name, what);
+	lc_steps_print(tuned->steps, stderr);
+	fail_msg("%s: %s", tuned->p->name, what);
 }
 
 static const lc_step *step_of(const lc_step *steps, int count, lc_step_kind kind) {
@@ -75,16 +75,16 @@ static const lc_step *step_of(const lc_step *steps, int count, lc_step_kind kind
 	return NULL;
 }
 
-static int count_op(const lc_program *p, const lc_ids *values, lc_op op) {
+static int count_op(const lc_program *program, const lc_ids *values, lc_op op) {
 	int count = 0;
-	for (int i = 0; i < values->count; i++) count += p->nodes.at[values->at[i]].op == op;
+	for (int i = 0; i < values->count; i++) count += program->nodes.at[values->at[i]].op == op;
 	return count;
 }
 
-static int states_sliced(const lc_program *p) {
+static int states_sliced(const lc_program *program) {
 	int count = 0;
-	for (size_t v = 0; v < p->nodes.count; v++)
-		count += p->nodes.at[v].op == LC_STATE && p->nodes.at[v].layout[0].kind == LC_S;
+	for (size_t v = 0; v < program->nodes.count; v++)
+		count += program->nodes.at[v].op == LC_STATE && program->nodes.at[v].layout[0].kind == LC_S;
 	return count;
 }
 
@@ -93,77 +93,77 @@ static int states_sliced(const lc_program *p) {
 /* Reduce-scatter, epilogue and all-gather in one pass, overlapped with the product. */
 static void test_output_projection(void **state) {
 	(void)state;
-	struct tuned *t = tune("examples/lang/tp_out.lk", ONE_NODE, "tp=8,B=8,S=1024,H=12288", 0);
-	const lc_step *whole = step_of(t->steps->at, t->steps->count, LC_STEP_OVERLAP);
-	if (!whole || !step_of(whole->parts, whole->part_count, LC_STEP_CONTRACT)) miss(t, "the product is not overlapped");
+	struct tuned *tuned = tune("examples/lang/tp_out.lk", ONE_NODE, "tp=8,B=8,S=1024,H=12288", 0);
+	const lc_step *whole = step_of(tuned->steps->at, tuned->steps->count, LC_STEP_OVERLAP);
+	if (!whole || !step_of(whole->parts, whole->part_count, LC_STEP_CONTRACT)) miss(tuned, "the product is not overlapped");
 	const lc_step *ring = step_of(whole->parts, whole->part_count, LC_STEP_RING);
-	if (!ring || ring->scatter < 0 || ring->gathers.count != 1) miss(t, "the epilogue is not in the ring");
-	assert_int_equal(count_op(t->best, &ring->values, LC_DROPOUT), 1);
-	assert_true(t->search.found.at[0].time.seconds < 0.9 * t->search.plain.time.seconds);
-	assert_false(t->search.capped);
-	drop(t);
+	if (!ring || ring->scatter < 0 || ring->gathers.count != 1) miss(tuned, "the epilogue is not in the ring");
+	assert_int_equal(count_op(tuned->best, &ring->values, LC_DROPOUT), 1);
+	assert_true(tuned->search.found.at[0].time.seconds < 0.9 * tuned->search.plain.time.seconds);
+	assert_false(tuned->search.capped);
+	drop(tuned);
 }
 
 /* One pass between the halves of the all-reduce, on sliced states; the format that is gathered is the small one. */
 static void test_adam(void **state) {
 	(void)state;
-	struct tuned *t = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=100000000", 0);
-	if (t->steps->count != 1 || t->steps->at[0].kind != LC_STEP_RING) miss(t, "it is not one pass");
-	const lc_step *ring = &t->steps->at[0];
+	struct tuned *tuned = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=100000000", 0);
+	if (tuned->steps->count != 1 || tuned->steps->at[0].kind != LC_STEP_RING) miss(tuned, "it is not one pass");
+	const lc_step *ring = &tuned->steps->at[0];
 	assert_true(ring->scatter >= 0);
 	assert_int_equal(ring->gathers.count, 1);
-	assert_int_equal(t->best->nodes.at[ring->gathers.at[0]].dtype, LC_F16);
-	assert_int_equal(count_op(t->best, &ring->values, LC_UPDATE), 3);
-	assert_int_equal(states_sliced(t->best), 3);
-	assert_false(t->search.capped);
-	drop(t);
+	assert_int_equal(tuned->best->nodes.at[ring->gathers.at[0]].dtype, LC_F16);
+	assert_int_equal(count_op(tuned->best, &ring->values, LC_UPDATE), 3);
+	assert_int_equal(states_sliced(tuned->best), 3);
+	assert_false(tuned->search.capped);
+	drop(tuned);
 }
 
 /* Two passes around the sums of the norms: scatter, moments and partial norms; then the weights' update. */
 static void test_lamb(void **state) {
 	(void)state;
-	struct tuned *t = tune("examples/lang/lamb.lk", ONE_NODE, "dp=8,N=1000000:20000000:30000:5000000", 0);
-	const lc_step *first = step_of(t->steps->at, t->steps->count, LC_STEP_RING);
-	if (!first || first->scatter < 0) miss(t, "the first pass is not joined with the scatter");
-	assert_int_equal(count_op(t->best, &first->values, LC_RED_SUM), 2);
-	assert_int_equal(count_op(t->best, &first->values, LC_UPDATE), 2);
-	assert_int_equal(states_sliced(t->best), 3);
-	const lc_step *last = &t->steps->at[t->steps->count - 1];
-	if (last == first || count_op(t->best, &last->values, LC_ALLGATHER) + count_op(t->best, &last->values, LC_UPDATE) == 0)
-		miss(t, "there is no second pass");
-	for (int i = 0; i < t->steps->count; i++) /* nothing but sums of single numbers between */
-		if (&t->steps->at[i] != first && count_op(t->best, &t->steps->at[i].values, LC_ALLREDUCE)) {
-			assert_int_equal(t->best->nodes.at[t->steps->at[i].values.at[0]].rank, 0);
-			assert_int_equal(count_op(t->best, &t->steps->at[i].values, LC_ALLREDUCE), 2); /* of both norms, in one message */
+	struct tuned *tuned = tune("examples/lang/lamb.lk", ONE_NODE, "dp=8,N=1000000:20000000:30000:5000000", 0);
+	const lc_step *first = step_of(tuned->steps->at, tuned->steps->count, LC_STEP_RING);
+	if (!first || first->scatter < 0) miss(tuned, "the first pass is not joined with the scatter");
+	assert_int_equal(count_op(tuned->best, &first->values, LC_RED_SUM), 2);
+	assert_int_equal(count_op(tuned->best, &first->values, LC_UPDATE), 2);
+	assert_int_equal(states_sliced(tuned->best), 3);
+	const lc_step *last = &tuned->steps->at[tuned->steps->count - 1];
+	if (last == first || count_op(tuned->best, &last->values, LC_ALLGATHER) + count_op(tuned->best, &last->values, LC_UPDATE) == 0)
+		miss(tuned, "there is no second pass");
+	for (int i = 0; i < tuned->steps->count; i++) /* nothing but sums of single numbers between */
+		if (&tuned->steps->at[i] != first && count_op(tuned->best, &tuned->steps->at[i].values, LC_ALLREDUCE)) {
+			assert_int_equal(tuned->best->nodes.at[tuned->steps->at[i].values.at[0]].rank, 0);
+			assert_int_equal(count_op(tuned->best, &tuned->steps->at[i].values, LC_ALLREDUCE), 2); /* of both norms, in one message */
 		}
-	drop(t);
+	drop(tuned);
 }
 
 /* Slices are sent, and gathered on the other side: a 1/T of the bytes between the groups. */
 static void test_hand_over(void **state) {
 	(void)state;
-	struct tuned *t = tune("examples/lang/pp_edge.lk", TWO_NODES, "pp=2,tp=8,B=8,S=1024,H=12288", 0);
+	struct tuned *tuned = tune("examples/lang/pp_edge.lk", TWO_NODES, "pp=2,tp=8,B=8,S=1024,H=12288", 0);
 	bool sent = false, gathered = false;
-	for (size_t v = 0; v < t->best->nodes.count; v++) {
-		const lc_node *n = &t->best->nodes.at[v];
-		if (n->op == LC_SEND) sent = n->layout[1].kind == LC_S;
-		if (n->op == LC_ALLGATHER) gathered = n->at.axis == 0 && n->at.offset == 1;
+	for (size_t v = 0; v < tuned->best->nodes.count; v++) {
+		const lc_node *node = &tuned->best->nodes.at[v];
+		if (node->op == LC_SEND) sent = node->layout[1].kind == LC_S;
+		if (node->op == LC_ALLGATHER) gathered = node->at.axis == 0 && node->at.offset == 1;
 	}
-	if (!sent || !gathered) miss(t, "slices are not sent");
-	if (!step_of(t->steps->at, t->steps->count, LC_STEP_OVERLAP)) miss(t, "nothing overlaps");
-	assert_true(t->search.found.at[0].time.seconds < t->search.plain.time.seconds / 3);
-	drop(t);
+	if (!sent || !gathered) miss(tuned, "slices are not sent");
+	if (!step_of(tuned->steps->at, tuned->steps->count, LC_STEP_OVERLAP)) miss(tuned, "nothing overlaps");
+	assert_true(tuned->search.found.at[0].time.seconds < tuned->search.plain.time.seconds / 3);
+	drop(tuned);
 }
 
 /* Experts in turn, so that no weight is read twice: exchange of some beside the products of others, there and back. */
 static void test_experts(void **state) {
 	(void)state;
-	struct tuned *t = tune("examples/lang/moe.lk", ONE_NODE, "ep=8,E=64,C=512,H=4096,F=2048", 0);
-	const lc_step *whole = step_of(t->steps->at, t->steps->count, LC_STEP_OVERLAP);
-	if (!whole || whole->part_count < 4) miss(t, "exchanges and products do not overlap");
-	for (int i = 0; i < whole->values.count; i++) assert_int_equal(t->steps->cut[whole->values.at[i]], 0);
-	assert_true(t->search.found.at[0].time.seconds < 0.95 * t->search.plain.time.seconds);
-	drop(t);
+	struct tuned *tuned = tune("examples/lang/moe.lk", ONE_NODE, "ep=8,E=64,C=512,H=4096,F=2048", 0);
+	const lc_step *whole = step_of(tuned->steps->at, tuned->steps->count, LC_STEP_OVERLAP);
+	if (!whole || whole->part_count < 4) miss(tuned, "exchanges and products do not overlap");
+	for (int i = 0; i < whole->values.count; i++) assert_int_equal(tuned->steps->cut[whole->values.at[i]], 0);
+	assert_true(tuned->search.found.at[0].time.seconds < 0.95 * tuned->search.plain.time.seconds);
+	drop(tuned);
 }
 
 /* ---- properties of a search ---- */
@@ -185,17 +185,17 @@ static const struct {
 static void test_no_author_is_faster(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-		struct tuned *t = tune(examples[i].path, examples[i].cluster, examples[i].sizes, 0);
-		assert_false(t->search.capped);
-		assert_true(t->search.found.at[0].time.seconds <= t->search.plain.time.seconds);
-		for (size_t k = 1; k < t->search.found.count; k++)
-			assert_true(t->search.found.at[k - 1].time.seconds <= t->search.found.at[k].time.seconds);
-		for (size_t k = 0; k < t->p->schedules.count; k++) {
+		struct tuned *tuned = tune(examples[i].path, examples[i].cluster, examples[i].sizes, 0);
+		assert_false(tuned->search.capped);
+		assert_true(tuned->search.found.at[0].time.seconds <= tuned->search.plain.time.seconds);
+		for (size_t k = 1; k < tuned->search.found.count; k++)
+			assert_true(tuned->search.found.at[k - 1].time.seconds <= tuned->search.found.at[k].time.seconds);
+		for (size_t k = 0; k < tuned->p->schedules.count; k++) {
 			lk_found one;
-			OK(lk_search_time(t->p, &t->p->schedules.at[k], &t->options, &one, err));
-			if (one.time.seconds < 0.999 * t->search.found.at[0].time.seconds) miss(t, t->p->schedules.at[k].name);
+			OK(lk_search_time(tuned->p, &tuned->p->schedules.at[k], &tuned->options, &one, err));
+			if (one.time.seconds < 0.999 * tuned->search.found.at[0].time.seconds) miss(tuned, tuned->p->schedules.at[k].name);
 		}
-		drop(t);
+		drop(tuned);
 	}
 }
 
@@ -203,18 +203,18 @@ static void test_no_author_is_faster(void **state) {
 static void test_reads_back(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-		struct tuned *t = tune(examples[i].path, examples[i].cluster, examples[i].sizes, 100);
-		for (size_t k = 0; k < t->search.found.count && k < 20; k++) {
-			const lk_found *f = &t->search.found.at[k];
+		struct tuned *tuned = tune(examples[i].path, examples[i].cluster, examples[i].sizes, 100);
+		for (size_t k = 0; k < tuned->search.found.count && k < 20; k++) {
+			const lk_found *found = &tuned->search.found.at[k];
 			lc_file *file = NULL;
 			const lc_schedule *again;
 			lk_found one;
-			OK(lk_wisdom_schedule(t->p, lk_wisdom_text(&t->arena, &f->schedule), &file, &again, err));
-			OK(lk_search_time(t->p, again, &t->options, &one, err));
-			assert_float_equal(one.time.seconds, f->time.seconds, 1e-12);
+			OK(lk_wisdom_schedule(tuned->p, lk_wisdom_text(&tuned->arena, &found->schedule), &file, &again, err));
+			OK(lk_search_time(tuned->p, again, &tuned->options, &one, err));
+			assert_float_equal(one.time.seconds, found->time.seconds, 1e-12);
 			lc_file_free(file);
 		}
-		drop(t);
+		drop(tuned);
 	}
 }
 
@@ -248,9 +248,9 @@ static void test_wisdom_is_kept(void **state) {
 	OK(lk_wisdom_read(path, &w, err));
 	assert_int_equal(w.entries.count, 2);
 	assert_int_equal(w.warnings.count, 0);
-	const lk_wise *e = lk_wisdom_find(&w, 7, "dp=8 on x");
-	assert_true(e && e->measured && e->seconds == 2.5 && e->plain == 3);
-	assert_string_equal(e->schedule, "slice w");
+	const lk_wise *wise = lk_wisdom_find(&w, 7, "dp=8 on x");
+	assert_true(wise && wise->measured && wise->seconds == 2.5 && wise->plain == 3);
+	assert_string_equal(wise->schedule, "slice w");
 	assert_null(lk_wisdom_find(&w, 8, "dp=8 on x"));
 	lk_wisdom_free(&w);
 }
@@ -285,16 +285,16 @@ static void test_hostile_schedules(void **state) {
 	(void)state;
 	static const char *const texts[] = {"split", "slice nothing", "} program q(mesh a) { in x : f32 out x", "slice w } schedule b { slice m",
 	                                    "fuse F={gr,w}", "((((", "split gr -> (a,b); split gr -> (c,d)"};
-	struct tuned *t = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=1000", 1);
+	struct tuned *tuned = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=1000", 1);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		lc_file *file = NULL;
 		const lc_schedule *s;
 		lk_error err = {0};
-		assert_int_equal(lk_wisdom_schedule(t->p, texts[i], &file, &s, &err), LK_ERR_INPUT);
+		assert_int_equal(lk_wisdom_schedule(tuned->p, texts[i], &file, &s, &err), LK_ERR_INPUT);
 		assert_true(err.what[0]);
 		lc_file_free(file);
 	}
-	drop(t);
+	drop(tuned);
 }
 
 int main(void) {

@@ -39,9 +39,9 @@ struct shape {
 static const struct shape usual = {"h100-sxm", 16, 2, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16};
 
 /* A job predicted the usual way: the other way to every answer. */
-static void predict(struct lk_fixture *f, const struct shape *s) {
-	memset(f, 0, sizeof *f);
-	f->job.model = (lk_model){
+static void predict(struct lk_fixture *fixture, const struct shape *shape) {
+	memset(fixture, 0, sizeof *fixture);
+	fixture->job.model = (lk_model){
 		.name = "test",
 		.family = "gpt2",
 		.layers = 8,
@@ -60,50 +60,50 @@ static void predict(struct lk_fixture *f, const struct shape *s) {
 		.lm_head = true,
 		.moe_every = 1,
 	};
-	f->job.gpus = s->gpus, f->job.tp = s->tp, f->job.pp = s->pp, f->job.gbs = s->gbs, f->job.mbs = s->mbs,
-	f->job.seq = 2048;
-	f->job.sharding = s->sharding, f->job.sharding_said = true;
-	f->job.dtype = s->dtype, f->job.dtype_said = true;
+	fixture->job.gpus = shape->gpus, fixture->job.tp = shape->tp, fixture->job.pp = shape->pp, fixture->job.gbs = shape->gbs, fixture->job.mbs = shape->mbs,
+	fixture->job.seq = 2048;
+	fixture->job.sharding = shape->sharding, fixture->job.sharding_said = true;
+	fixture->job.dtype = shape->dtype, fixture->job.dtype_said = true;
 	lk_step_options options = {0};
-	const lk_device *device = lk_device_find(s->gpu);
+	const lk_device *device = lk_device_find(shape->gpu);
 	assert_non_null(device);
-	ok(lk_cluster_simple(&f->arena, device, s->gpus, 0, 0, &f->site.cluster, &f->err), &f->err);
-	ok(lk_job_complete(&f->job, &f->site.cluster, &f->err), &f->err);
-	ok(lk_step_ask(&f->job, &f->site.cluster, &options, &f->step, &f->err), &f->err);
-	f->site.stack = f->job.profile;
+	ok(lk_cluster_simple(&fixture->arena, device, shape->gpus, 0, 0, &fixture->site.cluster, &fixture->err), &fixture->err);
+	ok(lk_job_complete(&fixture->job, &fixture->site.cluster, &fixture->err), &fixture->err);
+	ok(lk_step_ask(&fixture->job, &fixture->site.cluster, &options, &fixture->step, &fixture->err), &fixture->err);
+	fixture->site.stack = fixture->job.profile;
 }
 
-static void begin(struct lk_fixture *f, const struct shape *s) {
-	predict(f, s);
-	ok(lk_whatif_begin(f->step.graph, &f->site, &f->base, &f->err), &f->err);
+static void begin(struct lk_fixture *fixture, const struct shape *shape) {
+	predict(fixture, shape);
+	ok(lk_whatif_begin(fixture->step.graph, &fixture->site, &fixture->base, &fixture->err), &fixture->err);
 }
 
-static void end(struct lk_fixture *f) {
-	lk_whatif_end(f->base);
-	lk_step_free(&f->step);
-	lk_arena_free(&f->arena);
+static void end(struct lk_fixture *fixture) {
+	lk_whatif_end(fixture->base);
+	lk_step_free(&fixture->step);
+	lk_arena_free(&fixture->arena);
 }
 
 /* Picoseconds of a step with the sets, separated by blanks. */
-static int64_t with(struct lk_fixture *f, const char *texts) {
+static int64_t with(struct lk_fixture *fixture, const char *texts) {
 	lk_whatif_sets sets = {0};
 	lk_whatif_outcome outcome;
-	char *copy = lk_arena_strdup(&f->arena, texts), *item;
+	char *copy = lk_arena_strdup(&fixture->arena, texts), *item;
 	while ((item = strsep(&copy, " ")))
-		if (*item) ok(lk_whatif_parse(&f->arena, item, &sets, &f->err), &f->err);
-	ok(lk_whatif_try(f->base, sets.at, sets.count, &outcome, &f->err), &f->err);
+		if (*item) ok(lk_whatif_parse(&fixture->arena, item, &sets, &fixture->err), &fixture->err);
+	ok(lk_whatif_try(fixture->base, sets.at, sets.count, &outcome, &fixture->err), &fixture->err);
 	int64_t ps = outcome.step.sim.step_ps;
 	lk_whatif_outcome_free(&outcome);
 	lk_vec_free(&sets);
 	return ps;
 }
 
-static void refused(struct lk_fixture *f, const char *text, const char *why) {
+static void refused(struct lk_fixture *fixture, const char *text, const char *why) {
 	lk_whatif_sets sets = {0};
 	lk_whatif_outcome outcome = {0};
 	lk_error err = {0};
-	lk_status status = lk_whatif_parse(&f->arena, text, &sets, &err);
-	if (status == LK_OK) status = lk_whatif_try(f->base, sets.at, sets.count, &outcome, &err);
+	lk_status status = lk_whatif_parse(&fixture->arena, text, &sets, &err);
+	if (status == LK_OK) status = lk_whatif_try(fixture->base, sets.at, sets.count, &outcome, &err);
 	assert_int_equal(status, LK_ERR_INPUT);
 	char line[1000];
 	if (!strstr(lk_error_text(&err, line, sizeof line), why)) fail_msg("%s: '%s' lacks '%s'", text, line, why);
@@ -112,10 +112,10 @@ static void refused(struct lk_fixture *f, const char *text, const char *why) {
 }
 
 /* As if the graph were of a trace: every operation measured at so many times what the model says. */
-static void measure(struct lk_fixture *f, double times) {
-	lk_graph *graph = f->step.graph;
+static void measure(struct lk_fixture *fixture, double times) {
+	lk_graph *graph = fixture->step.graph;
 	for (uint32_t i = 0; i < graph->ops.count; i++)
-		graph->ops.measured_ps[i] = (int64_t)((double)lk_costs_get(&f->step.costs, 0, i)->duration_ps * times);
+		graph->ops.measured_ps[i] = (int64_t)((double)lk_costs_get(&fixture->step.costs, 0, i)->duration_ps * times);
 }
 
 /* ---- what changes nothing ---- */
@@ -324,9 +324,9 @@ static void unknown_shapes_have_stand_ins(void **state) {
 	predict(&unknown, &usual);
 	measure(&known, 1);
 	measure(&unknown, 1);
-	lk_ops *o = &unknown.step.graph->ops;
-	for (uint32_t i = 0; i < o->count; i++)
-		if (o->kind[i] != LK_OP_HOST) o->m[i] = o->n[i] = o->k[i] = o->batch[i] = o->bytes[i] = o->flops[i] = 0;
+	lk_ops *ops = &unknown.step.graph->ops;
+	for (uint32_t i = 0; i < ops->count; i++)
+		if (ops->kind[i] != LK_OP_HOST) ops->m[i] = ops->n[i] = ops->k[i] = ops->batch[i] = ops->bytes[i] = ops->flops[i] = 0;
 	known.site.no_contention = unknown.site.no_contention =
 		true; /* as of traces: what they share follows from shapes */
 	ok(lk_whatif_begin(known.step.graph, &known.site, &known.base, &known.err), &known.err);
@@ -345,11 +345,11 @@ static void unknown_shapes_have_stand_ins(void **state) {
 
 /* ---- uncertainty ---- */
 
-static double uncertainty(struct lk_fixture *f, const char *text) {
+static double uncertainty(struct lk_fixture *fixture, const char *text) {
 	lk_whatif_sets sets = {0};
 	lk_whatif_outcome outcome;
-	ok(lk_whatif_parse(&f->arena, text, &sets, &f->err), &f->err);
-	ok(lk_whatif_try(f->base, sets.at, sets.count, &outcome, &f->err), &f->err);
+	ok(lk_whatif_parse(&fixture->arena, text, &sets, &fixture->err), &fixture->err);
+	ok(lk_whatif_try(fixture->base, sets.at, sets.count, &outcome, &fixture->err), &fixture->err);
 	double share = outcome.uncertainty;
 	lk_whatif_outcome_free(&outcome);
 	lk_vec_free(&sets);
@@ -478,8 +478,8 @@ static void combinations_are_columns(void **state) {
 	assert_true(isnan(answer->columns[1].efficiency));
 	assert_true(answer->columns[3].efficiency > .5 && answer->columns[3].efficiency < 1.5);
 	assert_true(answer->columns[0].step_s == f.step.step_s);
-	const lk_whatif_column *c = &answer->columns[3];
-	assert_true(fabs(c->compute_s + c->exposed_s + c->other_s - c->step_s) < .01 * c->step_s);
+	const lk_whatif_column *column = &answer->columns[3];
+	assert_true(fabs(column->compute_s + column->exposed_s + column->other_s - column->step_s) < .01 * column->step_s);
 	lk_whatif_free(answer);
 	request.sets = "nic=2x\nnetwork=4x";
 	assert_int_equal(lk_whatif_ask(&request, &answer, &f.err), LK_ERR_INPUT);

@@ -36,14 +36,14 @@ static uint32_t host(lk_graph *graph, const char *name, double t, unsigned phase
 	return lk_graph_add(graph, &op);
 }
 
-static uint32_t device(lk_graph *graph, lk_op op, const struct times *t, uint32_t a, uint32_t b) {
+static uint32_t device(lk_graph *graph, lk_op op, const struct times *times, uint32_t a, uint32_t b) {
 	uint32_t deps[2] = {a, b};
 	op.deps = deps, op.dep_count = b == UINT32_MAX ? 1 : 2;
-	if (t->shapeless) op.m = op.n = op.k = op.batch = op.bytes = op.flops = 0;
+	if (times->shapeless) op.m = op.n = op.k = op.batch = op.bytes = op.flops = 0;
 	return lk_graph_add(graph, &op);
 }
 
-static lk_op product(const struct times *t, unsigned phase) {
+static lk_op product(const struct times *times, unsigned phase) {
 	return (lk_op){.kind = LK_OP_GEMM,
 				   .stream = GPU,
 				   .phase = (uint8_t)phase,
@@ -55,34 +55,34 @@ static lk_op product(const struct times *t, unsigned phase) {
 				   .batch = 1,
 				   .flops = 2.7e11,
 				   .bytes = 1.7e8,
-				   .measured_ps = us(t->product)};
+				   .measured_ps = us(times->product)};
 }
 
-static void reduce(lk_graph *graph, const struct times *t, uint32_t gradient) {
-	uint32_t from = host(graph, "cudaLaunchKernelExC", t->launch, LK_PHASE_BACKWARD);
+static void reduce(lk_graph *graph, const struct times *times, uint32_t gradient) {
+	uint32_t from = host(graph, "cudaLaunchKernelExC", times->launch, LK_PHASE_BACKWARD);
 	lk_op op = {.kind = LK_OP_ALLREDUCE,
 				.stream = NET,
 				.phase = LK_PHASE_BACKWARD,
 				.group = LK_GROUP_TEAM,
 				.name = "ncclAllReduce",
 				.bytes = 25e6,
-				.measured_ps = us(t->reduce)};
-	device(graph, op, t, from, gradient);
+				.measured_ps = us(times->reduce)};
+	device(graph, op, times, from, gradient);
 }
 
-static void one_rank(lk_graph *graph, const struct times *t) {
+static void one_rank(lk_graph *graph, const struct times *times) {
 	uint32_t gradient[LAYERS];
-	host(graph, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", t->load, LK_PHASE_OTHER);
+	host(graph, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", times->load, LK_PHASE_OTHER);
 	for (int l = 0; l < LAYERS; l++)
-		device(graph, product(t, LK_PHASE_FORWARD), t, host(graph, "cudaLaunchKernel", t->launch, LK_PHASE_FORWARD),
+		device(graph, product(times, LK_PHASE_FORWARD), times, host(graph, "cudaLaunchKernel", times->launch, LK_PHASE_FORWARD),
 			   UINT32_MAX);
 	for (int l = 0; l < LAYERS; l++) {
-		gradient[l] = device(graph, product(t, LK_PHASE_BACKWARD), t,
-							 host(graph, "cudaLaunchKernel", t->launch, LK_PHASE_BACKWARD), UINT32_MAX);
-		if (!t->late) reduce(graph, t, gradient[l]);
+		gradient[l] = device(graph, product(times, LK_PHASE_BACKWARD), times,
+							 host(graph, "cudaLaunchKernel", times->launch, LK_PHASE_BACKWARD), UINT32_MAX);
+		if (!times->late) reduce(graph, times, gradient[l]);
 	}
-	for (int l = 0; l < LAYERS && t->late; l++) reduce(graph, t, gradient[LAYERS - 1]);
-	uint32_t from = host(graph, "cudaLaunchKernel", t->launch, LK_PHASE_OPTIMIZER);
+	for (int l = 0; l < LAYERS && times->late; l++) reduce(graph, times, gradient[LAYERS - 1]);
+	uint32_t from = host(graph, "cudaLaunchKernel", times->launch, LK_PHASE_OPTIMIZER);
 	lk_op adam = {.kind = LK_OP_OPTIMIZER,
 				  .stream = GPU,
 				  .phase = LK_PHASE_OPTIMIZER,
@@ -90,7 +90,7 @@ static void one_rank(lk_graph *graph, const struct times *t) {
 				  .bytes = 1e8,
 				  .measured_ps = us(50),
 				  .join = LK_JOIN(NET)};
-	uint32_t last = device(graph, adam, t, from, UINT32_MAX);
+	uint32_t last = device(graph, adam, times, from, UINT32_MAX);
 	lk_op sync = {.kind = LK_OP_HOST,
 				  .stream = CPU,
 				  .phase = LK_PHASE_OTHER,
@@ -100,7 +100,7 @@ static void one_rank(lk_graph *graph, const struct times *t) {
 	lk_graph_add(graph, &sync);
 }
 
-static lk_graph *captured(const struct times *t) {
+static lk_graph *captured(const struct times *times) {
 	lk_graph *graph = lk_graph_new();
 	lk_error err = {0};
 	uint32_t id;
@@ -110,7 +110,7 @@ static lk_graph *captured(const struct times *t) {
 	graph->ranks.chains = 1, graph->ranks.world = RANKS;
 	for (uint32_t r = 0; r < RANKS; r++) {
 		lk_graph_begin_block(graph, "rank");
-		one_rank(graph, t);
+		one_rank(graph, times);
 		ok(lk_graph_end_block(graph, &id, &err), &err);
 		lk_call call = {.block = id, .repeat = 1, .microbatch = -1, .layer = -1};
 		ok(lk_graph_call(graph, r, &call, &err), &err);
@@ -132,27 +132,27 @@ struct lk_fixture {
 	lk_error err;
 };
 
-static void begin(struct lk_fixture *f, const struct times *t) {
-	memset(f, 0, sizeof *f);
-	ok(lk_cluster_simple(&f->arena, lk_device_find("a100-sxm-80"), 8, 0, 0, &f->site.cluster, &f->err), &f->err);
-	f->graph = captured(t);
-	ok(lk_whatif_begin(f->graph, &f->site, &f->base, &f->err), &f->err);
+static void begin(struct lk_fixture *fixture, const struct times *times) {
+	memset(fixture, 0, sizeof *fixture);
+	ok(lk_cluster_simple(&fixture->arena, lk_device_find("a100-sxm-80"), 8, 0, 0, &fixture->site.cluster, &fixture->err), &fixture->err);
+	fixture->graph = captured(times);
+	ok(lk_whatif_begin(fixture->graph, &fixture->site, &fixture->base, &fixture->err), &fixture->err);
 }
 
-static void end(struct lk_fixture *f) {
-	lk_whatif_end(f->base);
-	lk_graph_free(f->graph);
-	lk_arena_free(&f->arena);
+static void end(struct lk_fixture *fixture) {
+	lk_whatif_end(fixture->base);
+	lk_graph_free(fixture->graph);
+	lk_arena_free(&fixture->arena);
 }
 
 /* Microseconds of a step with the sets, separated by blanks. */
-static double with(struct lk_fixture *f, const char *texts) {
+static double with(struct lk_fixture *fixture, const char *texts) {
 	lk_whatif_sets sets = {0};
 	lk_whatif_outcome outcome;
-	char *copy = lk_arena_strdup(&f->arena, texts), *item;
+	char *copy = lk_arena_strdup(&fixture->arena, texts), *item;
 	while ((item = strsep(&copy, " ")))
-		if (*item) ok(lk_whatif_parse(&f->arena, item, &sets, &f->err), &f->err);
-	ok(lk_whatif_try(f->base, sets.at, sets.count, &outcome, &f->err), &f->err);
+		if (*item) ok(lk_whatif_parse(&fixture->arena, item, &sets, &fixture->err), &fixture->err);
+	ok(lk_whatif_try(fixture->base, sets.at, sets.count, &outcome, &fixture->err), &fixture->err);
 	double t = outcome.step.step_s * 1e6;
 	assert_true(outcome.compute_s + outcome.exposed_s <= outcome.step.step_s * (1 + 1e-9));
 	lk_whatif_outcome_free(&outcome);

@@ -18,28 +18,28 @@
 #include "works_read.h"
 
 static lk_works *works_of(const char *text) {
-	lk_works *w;
+	lk_works *works;
 	lk_error err = {0};
-	if (lk_works_read_memory(text, strlen(text), "made.json", NULL, &w, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return w;
+	if (lk_works_read_memory(text, strlen(text), "made.json", NULL, &works, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	return works;
 }
 
 /* ---- the oracle ---- */
 
-static void print_work(const lk_works *w, uint32_t i, FILE *out) {
-	fprintf(out, "%lld\t%s\t%lld\t%u\t%lld\t%lld\t%s\t%s\t%u\n", (long long)w->id[i], lk_works_text(w, w->name[i]), (long long)w->parent_id[i],
-	        w->record[i], (long long)w->sequence[i], (long long)w->thread[i], lk_works_text(w, w->shape[i]), lk_works_text(w, w->types[i]),
-	        w->tensor_begin[i + 1] - w->tensor_begin[i]);
+static void print_work(const lk_works *works, uint32_t i, FILE *out) {
+	fprintf(out, "%lld\t%s\t%lld\t%u\t%lld\t%lld\t%s\t%s\t%u\n", (long long)works->id[i], lk_works_text(works, works->name[i]), (long long)works->parent_id[i],
+	        works->record[i], (long long)works->sequence[i], (long long)works->thread[i], lk_works_text(works, works->shape[i]), lk_works_text(works, works->types[i]),
+	        works->tensor_begin[i + 1] - works->tensor_begin[i]);
 }
 
 static uint32_t compare_with_python(const char *path) {
 	char *line = NULL, *wanted = NULL;
 	size_t room = 0, size = 0;
-	lk_works *w = read_works(path);
+	lk_works *works = read_works(path);
 	FILE *python = judged_elsewhere() ? NULL : works_by_python(path);
-	for (uint32_t i = 0; i < w->count; i++) {
+	for (uint32_t i = 0; i < works->count; i++) {
 		FILE *out = open_memstream(&wanted, &size);
-		print_work(w, i, out);
+		print_work(works, i, out);
 		fclose(out);
 		if (python && getline(&line, &room, python) < 0) fail_msg("%s: python has %u nodes", path, i);
 		if (python && strcmp(line, wanted) != 0) fail_msg("%s: read   %.600s python %.600s", path, wanted, line);
@@ -49,10 +49,10 @@ static uint32_t compare_with_python(const char *path) {
 		assert_true(getline(&line, &room, python) < 0);
 		assert_int_equal(pclose(python), 0);
 	}
-	assert_int_equal(w->warnings.count, 0);
-	uint32_t count = w->count;
+	assert_int_equal(works->warnings.count, 0);
+	uint32_t count = works->count;
 	free(line);
-	lk_works_free(w);
+	lk_works_free(works);
 	return count;
 }
 
@@ -93,22 +93,22 @@ static void test_two_forms(void **state) {
 	(void)state;
 	lk_works *both[] = {works_of(FLAT), works_of(NESTED)};
 	for (int i = 0; i < 2; i++) {
-		const lk_works *w = both[i];
-		assert_int_equal(w->count, 3);
-		assert_int_equal(w->id[1], 4);
-		assert_int_equal(w->parent[2], 1);
-		assert_int_equal(w->parent[1], 0);
-		assert_int_equal(w->parent[0], LK_NONE);
-		assert_int_equal(w->kind[0], LK_NODE_ROOT);
-		assert_int_equal(w->record[2], 3);
-		assert_int_equal(w->tensor_begin[3] - w->tensor_begin[2], 2);
-		const lk_work_comm *comm = lk_works_comm(w, 2);
+		const lk_works *works = both[i];
+		assert_int_equal(works->count, 3);
+		assert_int_equal(works->id[1], 4);
+		assert_int_equal(works->parent[2], 1);
+		assert_int_equal(works->parent[1], 0);
+		assert_int_equal(works->parent[0], LK_NONE);
+		assert_int_equal(works->kind[0], LK_NODE_ROOT);
+		assert_int_equal(works->record[2], 3);
+		assert_int_equal(works->tensor_begin[3] - works->tensor_begin[2], 2);
+		const lk_work_comm *comm = lk_works_comm(works, 2);
 		assert_non_null(comm);
 		assert_int_equal(comm->note.kind, LK_OP_ALLREDUCE);
 		assert_int_equal(comm->note.in_elements, 64);
 		assert_int_equal(comm->note.element_bytes, 2);
 		assert_int_equal(comm->sequence, 77);
-		assert_null(lk_works_comm(w, 1));
+		assert_null(lk_works_comm(works, 1));
 	}
 	assert_string_equal(lk_works_text(both[0], lk_works_comm(both[0], 2)->note.group), "group 0");
 	assert_string_equal(lk_works_text(both[1], lk_works_comm(both[1], 2)->note.group), "0");
@@ -149,59 +149,59 @@ static void test_cut(void **state) {
 	(void)state;
 	lk_works *whole = works_of(NESTED);
 	for (size_t size = 0; size < strlen(NESTED); size++) {
-		lk_works *w;
+		lk_works *works;
 		lk_error err = {0};
-		if (lk_works_read_memory(NESTED, size, "cut.json", NULL, &w, &err) != LK_OK) {
+		if (lk_works_read_memory(NESTED, size, "cut.json", NULL, &works, &err) != LK_OK) {
 			assert_true(err.what[0] != '\0');
 			continue;
 		}
-		assert_true(w->warnings.count > 0 && w->count <= whole->count);
-		for (uint32_t i = 0; i < w->count; i++) {
-			uint32_t same = lk_works_find(whole, w->id[i]);
+		assert_true(works->warnings.count > 0 && works->count <= whole->count);
+		for (uint32_t i = 0; i < works->count; i++) {
+			uint32_t same = lk_works_find(whole, works->id[i]);
 			assert_int_not_equal(same, LK_NONE);
-			assert_string_equal(lk_works_text(w, w->name[i]), lk_works_text(whole, whole->name[same]));
-			assert_int_equal(w->parent_id[i], whole->parent_id[same]);
+			assert_string_equal(lk_works_text(works, works->name[i]), lk_works_text(whole, whole->name[same]));
+			assert_int_equal(works->parent_id[i], whole->parent_id[same]);
 		}
-		lk_works_free(w);
+		lk_works_free(works);
 	}
 	lk_works_free(whole);
 }
 
 static void test_limits(void **state) {
 	(void)state;
-	lk_works *w;
+	lk_works *works;
 	lk_error err = {0};
 	lk_read_limits few = {.events = 2, .shapes = true}, names = {.names = 3, .shapes = true};
-	assert_int_equal(lk_works_read_memory(FLAT, strlen(FLAT), "x", &few, &w, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_works_read_memory(FLAT, strlen(FLAT), "x", &few, &works, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "over 2 works"));
-	assert_int_equal(lk_works_read_memory(FLAT, strlen(FLAT), "x", &names, &w, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_works_read_memory(FLAT, strlen(FLAT), "x", &names, &works, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "different names"));
 	static const char kineto[] = "{\"traceEvents\": []}";
-	assert_int_equal(lk_works_read_memory(kineto, strlen(kineto), "x", NULL, &w, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_works_read_memory(kineto, strlen(kineto), "x", NULL, &works, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "with times"));
 }
 
 /* ---- joins ---- */
 
-static void check_nesting(const lk_works *w, const lk_capture *c, const lk_link *link) {
-	for (uint32_t i = 0; i < w->count; i++) {
+static void check_nesting(const lk_works *works, const lk_capture *capture, const lk_link *link) {
+	for (uint32_t i = 0; i < works->count; i++) {
 		uint32_t event = link->event[i];
 		if (event == LK_NONE) continue;
-		assert_string_equal(lk_works_text(w, w->name[i]), lk_capture_text(c, c->name[event]));
-		uint32_t parent = w->parent[i] == LK_NONE ? LK_NONE : link->event[w->parent[i]];
+		assert_string_equal(lk_works_text(works, works->name[i]), lk_capture_text(capture, capture->name[event]));
+		uint32_t parent = works->parent[i] == LK_NONE ? LK_NONE : link->event[works->parent[i]];
 		if (parent == LK_NONE) continue;
 		/* what encloses it in one trace does so in the other; the clock has microseconds */
-		assert_int_equal(c->lane[parent], c->lane[event]);
-		assert_true(c->start_ns[parent] <= c->start_ns[event] + 1000 && lk_event_end(c, event) <= lk_event_end(c, parent) + 1000);
+		assert_int_equal(capture->lane[parent], capture->lane[event]);
+		assert_true(capture->start_ns[parent] <= capture->start_ns[event] + 1000 && lk_event_end(capture, event) <= lk_event_end(capture, parent) + 1000);
 	}
 }
 
-static void check_sizes(const lk_capture *c) {
+static void check_sizes(const lk_capture *capture) {
 	static const int64_t elements[] = {6144, 24, 384, 3392, 394241, 6144, 112, 226960};
 	static const int bytes[] = {4, 8, 4, 4, 4, 4, 4, 4};
-	assert_int_equal(c->comms.count, 8);
+	assert_int_equal(capture->comms.count, 8);
 	for (int i = 0; i < 8; i++) {
-		const lk_comm_note *note = &c->comms.at[i];
+		const lk_comm_note *note = &capture->comms.at[i];
 		if (i != 3) assert_int_equal(note->in_elements, elements[i]); /* indices differ by rank */
 		assert_int_equal(note->element_bytes, bytes[i]);
 		assert_int_equal(note->group_size, 8);
@@ -214,26 +214,26 @@ static void test_link(void **state) {
 	for (int rank = 0; rank < 8; rank++) {
 		char name[64];
 		lk_error err = {0};
-		lk_capture *c;
+		lk_capture *capture;
 		lk_link link;
 		uint32_t filled;
 		snprintf(name, sizeof name, "traces/dlrm8/et/rank%d.json.gz", rank);
-		lk_works *w = read_works(need_data(name));
-		assert_int_equal(w->rank, rank);
+		lk_works *works = read_works(need_data(name));
+		assert_int_equal(works->rank, rank);
 		snprintf(name, sizeof name, "traces/dlrm8/kineto/rank%d.json.gz", rank);
-		assert_int_equal(lk_capture_read(need_data(name), NULL, &c, &err), LK_OK);
-		assert_int_equal(lk_link_works(w, c, &link, &err), LK_OK);
+		assert_int_equal(lk_capture_read(need_data(name), NULL, &capture, &err), LK_OK);
+		assert_int_equal(lk_link_works(works, capture, &link, &err), LK_OK);
 		assert_int_equal(link.by_record + link.by_order, 1672);
 		assert_int_equal(link.roots, 3);
 		assert_int_equal(link.alone + link.uncertain, 0);
 		assert_int_equal(link.events_alone, 1); /* ProfilerStep */
-		check_nesting(w, c, &link);
-		assert_int_equal(lk_link_comms(c, w, &link, &filled, &err), LK_OK);
+		check_nesting(works, capture, &link);
+		assert_int_equal(lk_link_comms(capture, works, &link, &filled, &err), LK_OK);
 		assert_int_equal(filled, 8);
-		check_sizes(c);
+		check_sizes(capture);
 		lk_link_free(&link);
-		lk_capture_free(c);
-		lk_works_free(w);
+		lk_capture_free(capture);
+		lk_works_free(works);
 	}
 }
 
@@ -292,18 +292,18 @@ static void test_op_shapes(void **state) {
 /* Host times of round numbers, so that sums can be told: T1 1, T2 2, T3 3, T4 4, T5 5 microseconds, of every
  * operation in a trace. Views launch nothing: nobody has seen a T2 of one. */
 static lk_overheads *round_overheads(const lk_works *works) {
-	lk_overheads *o = lk_overheads_new();
+	lk_overheads *overheads = lk_overheads_new();
 	lk_error err = {0};
-	assert_non_null(o);
-	assert_int_equal(lk_overheads_add(o, LK_T4, "cudaLaunchKernel", LK_T4, &err), LK_OK);
-	assert_int_equal(lk_overheads_add(o, LK_T4, "cudaMemcpyAsync", LK_T4, &err), LK_OK);
+	assert_non_null(overheads);
+	assert_int_equal(lk_overheads_add(overheads, LK_T4, "cudaLaunchKernel", LK_T4, &err), LK_OK);
+	assert_int_equal(lk_overheads_add(overheads, LK_T4, "cudaMemcpyAsync", LK_T4, &err), LK_OK);
 	for (uint32_t i = 0; i < works->count; i++) {
 		const char *name = lk_works_text(works, works->name[i]);
 		for (int term = LK_T1; term <= LK_T5; term++)
 			if (term != LK_T4 && (term != LK_T2 || strcmp(name, "aten::view") != 0))
-				assert_int_equal(lk_overheads_add(o, term, name, term, &err), LK_OK);
+				assert_int_equal(lk_overheads_add(overheads, term, name, term, &err), LK_OK);
 	}
-	return o;
+	return overheads;
 }
 
 #define NODE(id, parent, tid, name, in, shapes, types, out) "{\"name\": \"" name "\", \"id\": " id ", \"rf_id\": " id ", \"parent\": " parent ", \"seq_id\": -1, \"scope\": 0, \"tid\": " tid ", \"inputs\": " in ", \"input_shapes\": " shapes ", \"input_types\": " types ", \"outputs\": " out ", \"output_shapes\": []}"
@@ -321,64 +321,64 @@ static lk_overheads *round_overheads(const lk_works *works) {
 	NODE("10", "1", "1", "aten::item", "[[8,9,0,1,4,\"cuda:0\"]]", "[[]]", "[\"Tensor(float)\"]", "[]") "," \
 	NODE("11", "10", "1", "aten::_local_scalar_dense", "[[8,9,0,1,4,\"cuda:0\"]]", "[[]]", "[\"Tensor(float)\"]", "[]") "]}"
 
-static uint32_t find_op(const lk_graph *g, const char *name, int kind) {
-	for (uint32_t i = 0; i < g->ops.count; i++)
-		if (g->ops.kind[i] == kind && strcmp(lk_intern_text(g->names, g->ops.name[i]), name) == 0) return i;
+static uint32_t find_op(const lk_graph *graph, const char *name, int kind) {
+	for (uint32_t i = 0; i < graph->ops.count; i++)
+		if (graph->ops.kind[i] == kind && strcmp(lk_intern_text(graph->names, graph->ops.name[i]), name) == 0) return i;
 	fail_msg("no %s", name);
 	return 0;
 }
 
-static bool depends(const lk_graph *g, uint32_t op, uint32_t on) {
-	for (uint32_t d = g->ops.dep_begin[op]; d < g->ops.dep_begin[op + 1]; d++)
-		if (g->ops.deps[d] == on) return true;
+static bool depends(const lk_graph *graph, uint32_t op, uint32_t on) {
+	for (uint32_t d = graph->ops.dep_begin[op]; d < graph->ops.dep_begin[op + 1]; d++)
+		if (graph->ops.deps[d] == on) return true;
 	return false;
 }
 
 static void test_lift(void **state) {
 	(void)state;
-	lk_works *w = works_of(LIFTED);
-	const lk_works *ranks[] = {w, w};
-	lk_graph *g;
+	lk_works *works = works_of(LIFTED);
+	const lk_works *ranks[] = {works, works};
+	lk_graph *graph;
 	lk_works_lifted report;
 	lk_error err = {0};
-	lk_overheads *overheads = round_overheads(w);
-	if (lk_works_lift(ranks, 2, overheads, &g, &report, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	lk_overheads *overheads = round_overheads(works);
+	if (lk_works_lift(ranks, 2, overheads, &graph, &report, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	lk_overheads_free(overheads);
 	assert_int_equal(report.strange_overheads, 0);
-	assert_true(g->traced && g->ranks.world == 2 && g->teams.count == 1);
-	assert_int_equal(g->teams.at[0].ranks, 2);
+	assert_true(graph->traced && graph->ranks.world == 2 && graph->teams.count == 1);
+	assert_int_equal(graph->teams.at[0].ranks, 2);
 	assert_int_equal(report.priced, 2 * 5); /* all-reduce, relu, mm, add_, item */
 	assert_int_equal(report.unpriced, 2);
 	assert_int_equal(report.names.count, 1);
 	assert_string_equal(report.names.at[0].name, "other::kernel");
 	assert_int_equal(report.names.at[0].count, 2);
-	uint32_t reduce = find_op(g, "record_param_comms", LK_OP_ALLREDUCE), mm = find_op(g, "aten::mm", LK_OP_GEMM);
-	assert_true(depends(g, mm, reduce));
-	assert_false(depends(g, find_op(g, "aten::relu", LK_OP_ELEMENTWISE), reduce));
-	assert_int_equal(g->ops.stream[mm], LK_STREAM_COMPUTE);
-	assert_int_not_equal(g->ops.stream[reduce], LK_STREAM_COMPUTE);
-	assert_true(g->ops.bytes[reduce] == 256 && g->ops.group[reduce] == LK_GROUP_TEAM);
-	assert_int_equal(g->ops.join[find_op(g, "cudaStreamSynchronize", LK_OP_HOST)], LK_JOIN(LK_STREAM_COMPUTE));
+	uint32_t reduce = find_op(graph, "record_param_comms", LK_OP_ALLREDUCE), mm = find_op(graph, "aten::mm", LK_OP_GEMM);
+	assert_true(depends(graph, mm, reduce));
+	assert_false(depends(graph, find_op(graph, "aten::relu", LK_OP_ELEMENTWISE), reduce));
+	assert_int_equal(graph->ops.stream[mm], LK_STREAM_COMPUTE);
+	assert_int_not_equal(graph->ops.stream[reduce], LK_STREAM_COMPUTE);
+	assert_true(graph->ops.bytes[reduce] == 256 && graph->ops.group[reduce] == LK_GROUP_TEAM);
+	assert_int_equal(graph->ops.join[find_op(graph, "cudaStreamSynchronize", LK_OP_HOST)], LK_JOIN(LK_STREAM_COMPUTE));
 	/* view: T5; a launch alone: T2 + T4 + T3; one thing inside: T2 + that + T3; linear: T2 + one + T5 + one + T3; T1 before all but the
 	 * first; the graph's times are these */
 	double host = 0;
-	for (uint32_t i = g->blocks.at[0].begin; i < g->blocks.at[0].end; i++)
-		if (g->ops.kind[i] == LK_OP_HOST) {
-			host += g->ops.m[i];
-			assert_true(fabs(g->ops.m[i] * 1e12 - (double)g->ops.measured_ps[i]) < 1);
+	for (uint32_t i = graph->blocks.at[0].begin; i < graph->blocks.at[0].end; i++)
+		if (graph->ops.kind[i] == LK_OP_HOST) {
+			host += graph->ops.m[i];
+			assert_true(fabs(graph->ops.m[i] * 1e12 - (double)graph->ops.measured_ps[i]) < 1);
 		}
 	const double one = 2 + 4 + 3, view = 5, reduce_us = 2 + one + 3, linear = 2 + one + 5 + one + 3, item = 2 + one + 3;
 	assert_true(fabs(host * 1e6 - (view + reduce_us + one + linear + one + item + 5 * 1)) < 1e-6);
-	lk_graph_free(g);
+	lk_graph_free(graph);
 	lk_works_lifted_free(&report);
-	lk_works_free(w);
+	lk_works_free(works);
 }
 
 /* The eight ranks of one run: one group of all, its eight collectives on each of them in the same order and of one size. */
 static void test_lift_dlrm(void **state) {
 	(void)state;
 	lk_works *w[8];
-	lk_graph *g;
+	lk_graph *graph;
 	lk_works_lifted report;
 	lk_error err = {0};
 	for (int rank = 0; rank < 8; rank++) {
@@ -387,21 +387,21 @@ static void test_lift_dlrm(void **state) {
 		w[rank] = read_works(need_data(name));
 	}
 	lk_overheads *overheads = round_overheads(w[0]);
-	if (lk_works_lift((const lk_works *const *)w, 8, overheads, &g, &report, &err) != LK_OK)
+	if (lk_works_lift((const lk_works *const *)w, 8, overheads, &graph, &report, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
 	lk_overheads_free(overheads);
 	assert_int_equal(report.strange_overheads, 0);
-	assert_int_equal(g->teams.count, 1);
-	assert_int_equal(g->teams.at[0].ranks, 8);
-	assert_int_equal(g->teams.at[0].end - g->teams.at[0].begin, 8);
-	for (uint32_t b = 0; b < g->blocks.count; b++) {
+	assert_int_equal(graph->teams.count, 1);
+	assert_int_equal(graph->teams.at[0].ranks, 8);
+	assert_int_equal(graph->teams.at[0].end - graph->teams.at[0].begin, 8);
+	for (uint32_t b = 0; b < graph->blocks.count; b++) {
 		uint32_t collectives = 0;
-		for (uint32_t i = g->blocks.at[b].begin; i < g->blocks.at[b].end; i++) collectives += lk_op_is_collective(g->ops.kind[i]);
+		for (uint32_t i = graph->blocks.at[b].begin; i < graph->blocks.at[b].end; i++) collectives += lk_op_is_collective(graph->ops.kind[i]);
 		assert_int_equal(collectives, 8);
 	}
 	assert_true(report.unpriced * 50 <= report.priced);
 	print_message("dlrm8: %u operations with a model, %u without\n", report.priced, report.unpriced);
-	lk_graph_free(g);
+	lk_graph_free(graph);
 	lk_works_lifted_free(&report);
 	for (int rank = 0; rank < 8; rank++) lk_works_free(w[rank]);
 }

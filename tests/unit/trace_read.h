@@ -54,36 +54,36 @@ static void sort_found(decoded *d) {
 	if (d->slices.count) qsort(d->slices.at, d->slices.count, sizeof *d->slices.at, by_all);
 }
 
-static int64_t origin_of(const lk_timeline *t) {
+static int64_t origin_of(const lk_timeline *timeline) {
 	int64_t origin = 0;
-	for (size_t i = 0; i < t->slices.count; i++)
-		if (t->slices.at[i].start_ps < origin) origin = t->slices.at[i].start_ps;
-	for (size_t i = 0; i < t->counters.count; i++)
-		if (t->counters.at[i].time_ps < origin) origin = t->counters.at[i].time_ps;
+	for (size_t i = 0; i < timeline->slices.count; i++)
+		if (timeline->slices.at[i].start_ps < origin) origin = timeline->slices.at[i].start_ps;
+	for (size_t i = 0; i < timeline->counters.count; i++)
+		if (timeline->counters.at[i].time_ps < origin) origin = timeline->counters.at[i].time_ps;
 	return origin;
 }
 
 /* What a format whose unit is `unit` picoseconds should hold. */
-static decoded expected(const lk_timeline *t, int64_t unit) {
-	decoded d = {.tracks = t->tracks.count, .flows = t->flows.count, .points = t->counters.count};
-	int64_t origin = origin_of(t);
-	for (size_t i = 0; i < t->slices.count; i++) {
-		const lk_slice *s = &t->slices.at[i];
+static decoded expected(const lk_timeline *timeline, int64_t unit) {
+	decoded d = {.tracks = timeline->tracks.count, .flows = timeline->flows.count, .points = timeline->counters.count};
+	int64_t origin = origin_of(timeline);
+	for (size_t i = 0; i < timeline->slices.count; i++) {
+		const lk_slice *slice = &timeline->slices.at[i];
 		assert_true(lk_push(&d.slices));
 		found *f = lk_last(&d.slices);
-		*f = (found){.track = s->track, .start = (s->start_ps - origin + unit / 2) / unit,
-			.end = (s->end_ps - origin + unit / 2) / unit, .bytes = s->bytes, .flops = s->flops, .layer = s->layer,
-			.microbatch = s->microbatch};
-		snprintf(f->name, sizeof f->name, "%s", lk_intern_text(t->names, s->name));
-		snprintf(f->category, sizeof f->category, "%s", lk_intern_text(t->names, s->category));
+		*f = (found){.track = slice->track, .start = (slice->start_ps - origin + unit / 2) / unit,
+			.end = (slice->end_ps - origin + unit / 2) / unit, .bytes = slice->bytes, .flops = slice->flops, .layer = slice->layer,
+			.microbatch = slice->microbatch};
+		snprintf(f->name, sizeof f->name, "%s", lk_intern_text(timeline->names, slice->name));
+		snprintf(f->category, sizeof f->category, "%s", lk_intern_text(timeline->names, slice->category));
 	}
-	for (size_t i = 0; i < t->counters.count; i++) d.counter_sum += t->counters.at[i].value;
+	for (size_t i = 0; i < timeline->counters.count; i++) d.counter_sum += timeline->counters.at[i].value;
 	sort_found(&d);
 	return d;
 }
 
-static void expect_same(const lk_timeline *t, int64_t unit, decoded *d) {
-	decoded wanted = expected(t, unit);
+static void expect_same(const lk_timeline *timeline, int64_t unit, decoded *d) {
+	decoded wanted = expected(timeline, unit);
 	sort_found(d);
 	assert_int_equal(d->tracks, wanted.tracks);
 	assert_int_equal(d->flows, wanted.flows);

@@ -12,10 +12,10 @@
 #include "trace/capture/works.h"
 
 static inline lk_works *read_works(const char *path) {
-	lk_works *w;
+	lk_works *works;
 	lk_error err = {0};
-	if (lk_works_read(path, NULL, &w, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	return w;
+	if (lk_works_read(path, NULL, &works, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	return works;
 }
 
 /* What python reads in the same file: works_oracle.py prints a line for every node. */

@@ -30,7 +30,7 @@ static double read_number(const char *path) {
 
 /* ---- processor ---- */
 
-static lk_status read_processor(lk_meter *m) {
+static lk_status read_processor(lk_meter *meter) {
 	char line[256], name[128] = "";
 	FILE *file = fopen("/proc/cpuinfo", "re");
 	while (file && !*name && fgets(line, sizeof line, file)) {
@@ -40,8 +40,8 @@ static lk_status read_processor(lk_meter *m) {
 	if (file) fclose(file);
 	name[strcspn(name, "\n")] = '\0';
 	if (!*name) lk_copy(name, sizeof name, "a processor that does not say its name");
-	m->host->processor = lk_arena_strdup(&m->host->arena, name);
-	return m->host->processor ? LK_OK : lk_oom(m->err);
+	meter->host->processor = lk_arena_strdup(&meter->host->arena, name);
+	return meter->host->processor ? LK_OK : lk_oom(meter->err);
 }
 
 /* Cores in the process's mask, and no more than its control group gives it time for. */
@@ -68,7 +68,7 @@ static double cache_bytes(const char *text) {
 	return size * (*end == 'K' ? LK_KIB : *end == 'M' ? LK_MIB : *end == 'G' ? LK_GIB : 1);
 }
 
-static lk_status read_caches(lk_meter *m) {
+static lk_status read_caches(lk_meter *meter) {
 	for (int i = 0; i < 8; i++) {
 		char path[96], type[32], size[32], name[48];
 		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", i);
@@ -78,10 +78,10 @@ static lk_status read_caches(lk_meter *m) {
 		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
 		int level = (int)fmin(9, read_number(path));
 		double bytes = cache_bytes(size);
-		if (level == 1) m->host->device.shared_kib = (int)fmin(bytes / LK_KIB, 1e6);
-		m->host->device.l2_bytes = fmax(m->host->device.l2_bytes, bytes);
+		if (level == 1) meter->host->device.shared_kib = (int)fmin(bytes / LK_KIB, 1e6);
+		meter->host->device.l2_bytes = fmax(meter->host->device.l2_bytes, bytes);
 		snprintf(name, sizeof name, "level %d, as the system states it", level);
-		LK_TRY(lk_meter_count(m, "cache", name, "KiB", bytes / LK_KIB));
+		LK_TRY(lk_meter_count(meter, "cache", name, "KiB", bytes / LK_KIB));
 	}
 	return LK_OK;
 }
@@ -99,14 +99,14 @@ struct nics {
 	double gbps;            /* of the fastest kind */
 };
 
-static void add_nic(struct nics *n, double gbps) {
+static void add_nic(struct nics *nics, double gbps) {
 	if (!(gbps > 0)) return;
-	if (gbps > n->gbps) *n = (struct nics){0, gbps};
-	if (gbps == n->gbps) n->count++;
+	if (gbps > nics->gbps) *nics = (struct nics){0, gbps};
+	if (gbps == nics->gbps) nics->count++;
 }
 
 /* Ethernet states megabits; cards without hardware (bridges, loopback) have no folder "device". */
-static void find_ethernet(struct nics *n) {
+static void find_ethernet(struct nics *nics) {
 	DIR *folder = opendir("/sys/class/net");
 	for (struct dirent *entry; folder && (entry = readdir(folder));) {
 		char path[400];
@@ -114,45 +114,45 @@ static void find_ethernet(struct nics *n) {
 		snprintf(path, sizeof path, "/sys/class/net/%s/device", entry->d_name);
 		if (access(path, F_OK) != 0) continue;
 		snprintf(path, sizeof path, "/sys/class/net/%s/speed", entry->d_name);
-		add_nic(n, read_number(path) / 1000);
+		add_nic(nics, read_number(path) / 1000);
 	}
 	if (folder) closedir(folder);
 }
 
 /* InfiniBand states "400 Gb/sec (4X NDR)". */
-static void find_infiniband(struct nics *n) {
+static void find_infiniband(struct nics *nics) {
 	DIR *folder = opendir("/sys/class/infiniband");
 	for (struct dirent *entry; folder && (entry = readdir(folder));) {
 		char path[400];
 		if (entry->d_name[0] == '.') continue;
 		snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/rate", entry->d_name);
-		add_nic(n, read_number(path));
+		add_nic(nics, read_number(path));
 	}
 	if (folder) closedir(folder);
 }
 
-static lk_status read_nics(lk_meter *m) {
+static lk_status read_nics(lk_meter *meter) {
 	struct nics found = {0};
 	find_ethernet(&found);
 	find_infiniband(&found);
-	m->host->device.nic_rate = (found.count ? found.count * found.gbps : 10) * 1e9 / 8;
-	if (!found.count) return lk_meter_note(m, "no NIC states its rate: 10 Gbit/s is assumed (edit nic_gbps)");
-	LK_TRY(lk_meter_count(m, "network", "NICs of the fastest kind", "", found.count));
-	return lk_meter_count(m, "network", "rate of each, as its driver states it", "Gbit/s", found.gbps);
+	meter->host->device.nic_rate = (found.count ? found.count * found.gbps : 10) * 1e9 / 8;
+	if (!found.count) return lk_meter_note(meter, "no NIC states its rate: 10 Gbit/s is assumed (edit nic_gbps)");
+	LK_TRY(lk_meter_count(meter, "network", "NICs of the fastest kind", "", found.count));
+	return lk_meter_count(meter, "network", "rate of each, as its driver states it", "Gbit/s", found.gbps);
 }
 
-lk_status lk_measure_facts(lk_meter *m) {
-	lk_device *device = &m->host->device;
-	LK_TRY(read_processor(m));
-	m->host->cores = usable_cores();
-	device->sms = m->host->cores;
+lk_status lk_measure_facts(lk_meter *meter) {
+	lk_device *device = &meter->host->device;
+	LK_TRY(read_processor(meter));
+	meter->host->cores = usable_cores();
+	device->sms = meter->host->cores;
 	device->memory_bytes = usable_memory();
-	LK_TRY(lk_meter_count(m, "processor", "cores that this process may use", "", m->host->cores));
-	LK_TRY(lk_meter_count(m, "memory", "size, as the system states it", "GiB", device->memory_bytes / LK_GIB));
-	LK_TRY(read_caches(m));
-	LK_TRY(read_nics(m));
+	LK_TRY(lk_meter_count(meter, "processor", "cores that this process may use", "", meter->host->cores));
+	LK_TRY(lk_meter_count(meter, "memory", "size, as the system states it", "GiB", device->memory_bytes / LK_GIB));
+	LK_TRY(read_caches(meter));
+	LK_TRY(read_nics(meter));
 	double load;
-	if (getloadavg(&load, 1) != 1 || load < 0.5 * m->host->cores) return LK_OK;
-	return lk_meter_note(m, "other work ran meanwhile (load %.1f on %d cores): measure again when nothing else runs", load,
-	                     m->host->cores);
+	if (getloadavg(&load, 1) != 1 || load < 0.5 * meter->host->cores) return LK_OK;
+	return lk_meter_note(meter, "other work ran meanwhile (load %.1f on %d cores): measure again when nothing else runs", load,
+	                     meter->host->cores);
 }

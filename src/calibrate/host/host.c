@@ -21,35 +21,35 @@ static const struct part parts[] = {
 	{lk_measure_memory, 0.24}, {lk_measure_pairs, 0.10}, {lk_measure_gpus, 0.06},
 };
 
-static lk_status measure_parts(lk_meter *m) {
+static lk_status measure_parts(lk_meter *meter) {
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		LK_TRY(parts[i].measure(m, m->seconds * parts[i].share));
+		LK_TRY(parts[i].measure(meter, meter->seconds * parts[i].share));
 	return LK_OK;
 }
 
 /* What a device must have and a processor has no name for: its links are the way between two processes. */
-static void complete_device(lk_meter *m) {
-	lk_host *host = m->host;
+static void complete_device(lk_meter *meter) {
+	lk_host *host = meter->host;
 	lk_device *device = &host->device;
-	lk_copy(device->name, sizeof device->name, m->options->name ? m->options->name : "host-cpu");
+	lk_copy(device->name, sizeof device->name, meter->options->name ? meter->options->name : "host-cpu");
 	snprintf(device->label, sizeof device->label, "%.40s, %d cores", host->processor, host->cores);
 	snprintf(device->source, sizeof device->source, "%.120s, %.20s", host->source, host->date);
 	device->arch = LK_ARCH_CPU;
 	device->node_gpus = 1;
-	device->pcie_rate = m->send_rate > 0 ? m->send_rate : device->memory_rate / 2;
-	if (m->net_rate > 0) device->nic_rate = m->net_rate;
+	device->pcie_rate = meter->send_rate > 0 ? meter->send_rate : device->memory_rate / 2;
+	if (meter->net_rate > 0) device->nic_rate = meter->net_rate;
 	host->intra_rate = host->gpus ? host->intra_rate : 0;
 }
 
-static lk_status measure(lk_meter *m) {
-	LK_TRY(lk_measure_facts(m));
-	m->team = lk_team_new(m->host->cores);
-	if (!m->team) return lk_oom(m->err);
-	if (lk_team_size(m->team) < m->host->cores)
-		LK_TRY(lk_meter_note(m, "only %d threads could be started", lk_team_size(m->team)));
-	m->begun = lk_now();
-	LK_TRY(measure_parts(m));
-	complete_device(m);
+static lk_status measure(lk_meter *meter) {
+	LK_TRY(lk_measure_facts(meter));
+	meter->team = lk_team_new(meter->host->cores);
+	if (!meter->team) return lk_oom(meter->err);
+	if (lk_team_size(meter->team) < meter->host->cores)
+		LK_TRY(lk_meter_note(meter, "only %d threads could be started", lk_team_size(meter->team)));
+	meter->begun = lk_now();
+	LK_TRY(measure_parts(meter));
+	complete_device(meter);
 	return LK_OK;
 }
 

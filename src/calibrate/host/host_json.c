@@ -13,103 +13,103 @@ static double rounded(double value) {
 	return step >= 1 ? round(value / step) * step : round(value / step) / round(1 / step);
 }
 
-static void put(lk_json_writer *w, const char *key, double value) {
-	lk_json_put_number(w, key, rounded(value));
+static void put(lk_json_writer *writer, const char *key, double value) {
+	lk_json_put_number(writer, key, rounded(value));
 }
 
-static void put_device(lk_json_writer *w, const lk_device *d) {
-	lk_json_object(w, NULL);
-	lk_json_put_text(w, "name", d->name);
-	lk_json_put_text(w, "label", d->label);
-	lk_json_put_text(w, "arch", lk_arch_name(d->arch));
-	put(w, "fp32_tflops", d->peak_flops[LK_FP32] / 1e12);
-	put(w, "vector_tflops", d->vector_flops / 1e12);
-	put(w, "memory_gib", d->memory_bytes / 0x1p30);
-	put(w, "memory_GBps", d->memory_rate / 1e9);
-	put(w, "l2_mib", d->l2_bytes / 0x1p20);
-	lk_json_put_integer(w, "sms", d->sms);
-	lk_json_put_integer(w, "shared_kib", d->shared_kib);
-	put(w, "clock_mhz", d->clock_hz / 1e6);
-	lk_json_put_integer(w, "node_gpus", d->node_gpus);
-	put(w, "pcie_GBps", d->pcie_rate / 1e9);
-	put(w, "nic_gbps", d->nic_rate * 8 / 1e9);
-	put(w, "gemm_tflops", d->gemm_flops / 1e12);
-	put(w, "stream_GBps", d->stream_rate / 1e9);
-	put(w, "call_us", d->call_s * 1e6);
-	lk_json_put_text(w, "source", d->source);
-	lk_json_object_end(w);
+static void put_device(lk_json_writer *writer, const lk_device *device) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "name", device->name);
+	lk_json_put_text(writer, "label", device->label);
+	lk_json_put_text(writer, "arch", lk_arch_name(device->arch));
+	put(writer, "fp32_tflops", device->peak_flops[LK_FP32] / 1e12);
+	put(writer, "vector_tflops", device->vector_flops / 1e12);
+	put(writer, "memory_gib", device->memory_bytes / 0x1p30);
+	put(writer, "memory_GBps", device->memory_rate / 1e9);
+	put(writer, "l2_mib", device->l2_bytes / 0x1p20);
+	lk_json_put_integer(writer, "sms", device->sms);
+	lk_json_put_integer(writer, "shared_kib", device->shared_kib);
+	put(writer, "clock_mhz", device->clock_hz / 1e6);
+	lk_json_put_integer(writer, "node_gpus", device->node_gpus);
+	put(writer, "pcie_GBps", device->pcie_rate / 1e9);
+	put(writer, "nic_gbps", device->nic_rate * 8 / 1e9);
+	put(writer, "gemm_tflops", device->gemm_flops / 1e12);
+	put(writer, "stream_GBps", device->stream_rate / 1e9);
+	put(writer, "call_us", device->call_s * 1e6);
+	lk_json_put_text(writer, "source", device->source);
+	lk_json_object_end(writer);
 }
 
 /* A GPU is the catalogue's, with the rate of its slot and the memory that the driver states. */
-static void put_gpu_node(lk_json_writer *w, const lk_host *host) {
+static void put_gpu_node(lk_json_writer *writer, const lk_host *host) {
 	static const char *const wiring[] = {[LK_INTRA_PCIE] = "pcie", [LK_INTRA_MESH] = "mesh", [LK_INTRA_SWITCH] = "switch"};
-	lk_json_object(w, "device");
-	lk_json_put_text(w, "base", host->gpu->name);
-	lk_json_put_number(w, "memory_gib", host->gpu->memory_bytes / 0x1p30);
-	put(w, "pcie_GBps", host->gpu->pcie_rate / 1e9);
-	lk_json_object_end(w);
-	lk_json_put_text(w, "intra", wiring[host->intra]);
-	if (host->intra_rate > 0) put(w, "intra_GBps", host->intra_rate / 1e9);
-	lk_json_put_integer(w, "nics", 1);
-	put(w, "nic_gbps", host->device.nic_rate * 8 / 1e9);
+	lk_json_object(writer, "device");
+	lk_json_put_text(writer, "base", host->gpu->name);
+	lk_json_put_number(writer, "memory_gib", host->gpu->memory_bytes / 0x1p30);
+	put(writer, "pcie_GBps", host->gpu->pcie_rate / 1e9);
+	lk_json_object_end(writer);
+	lk_json_put_text(writer, "intra", wiring[host->intra]);
+	if (host->intra_rate > 0) put(writer, "intra_GBps", host->intra_rate / 1e9);
+	lk_json_put_integer(writer, "nics", 1);
+	put(writer, "nic_gbps", host->device.nic_rate * 8 / 1e9);
 }
 
-static void put_nodes(lk_json_writer *w, const lk_host *host) {
-	lk_json_array(w, "nodes");
-	lk_json_object(w, NULL);
-	lk_json_put_integer(w, "count", host->nodes);
-	lk_json_put_integer(w, "gpus", host->gpus ? host->gpus : 1);
-	if (host->gpus) put_gpu_node(w, host);
-	else lk_json_put_text(w, "device", host->device.name);
-	lk_json_object_end(w);
-	lk_json_array_end(w);
+static void put_nodes(lk_json_writer *writer, const lk_host *host) {
+	lk_json_array(writer, "nodes");
+	lk_json_object(writer, NULL);
+	lk_json_put_integer(writer, "count", host->nodes);
+	lk_json_put_integer(writer, "gpus", host->gpus ? host->gpus : 1);
+	if (host->gpus) put_gpu_node(writer, host);
+	else lk_json_put_text(writer, "device", host->device.name);
+	lk_json_object_end(writer);
+	lk_json_array_end(writer);
 }
 
 /* {"value", "unit", "low", "high", "repeats"}; what was only counted has a value and a unit. */
-static void put_quantity(lk_json_writer *w, const lk_quantity *q) {
-	lk_json_object(w, q->name);
-	put(w, "value", q->value);
-	lk_json_put_text(w, "unit", q->unit);
-	if (q->repeats) {
-		put(w, "low", q->low);
-		put(w, "high", q->high);
-		lk_json_put_integer(w, "repeats", q->repeats);
+static void put_quantity(lk_json_writer *writer, const lk_quantity *quantity) {
+	lk_json_object(writer, quantity->name);
+	put(writer, "value", quantity->value);
+	lk_json_put_text(writer, "unit", quantity->unit);
+	if (quantity->repeats) {
+		put(writer, "low", quantity->low);
+		put(writer, "high", quantity->high);
+		lk_json_put_integer(writer, "repeats", quantity->repeats);
 	}
-	lk_json_object_end(w);
+	lk_json_object_end(writer);
 }
 
 /* What cost/collective/host_messages.c reads back. */
-static void put_messages(lk_json_writer *w, const lk_host *host) {
+static void put_messages(lk_json_writer *writer, const lk_host *host) {
 	if (!host->messages.count) return;
-	lk_json_array(w, "messages");
+	lk_json_array(writer, "messages");
 	for (size_t i = 0; i < host->messages.count; i++) {
-		const lk_message_measured *m = &host->messages.at[i];
-		if (!(m->alone_s > 0 && m->both_s > 0)) continue;
-		lk_json_object(w, NULL);
-		lk_json_put_bool(w, "inside", m->inside);
-		lk_json_put_integer(w, "bytes", (long long)m->bytes);
-		lk_json_put_number(w, "alone_us", m->alone_s * 1e6);
-		lk_json_put_number(w, "both_us", m->both_s * 1e6);
-		lk_json_object_end(w);
+		const lk_message_measured *measured = &host->messages.at[i];
+		if (!(measured->alone_s > 0 && measured->both_s > 0)) continue;
+		lk_json_object(writer, NULL);
+		lk_json_put_bool(writer, "inside", measured->inside);
+		lk_json_put_integer(writer, "bytes", (long long)measured->bytes);
+		lk_json_put_number(writer, "alone_us", measured->alone_s * 1e6);
+		lk_json_put_number(writer, "both_us", measured->both_s * 1e6);
+		lk_json_object_end(writer);
 	}
-	lk_json_array_end(w);
+	lk_json_array_end(writer);
 }
 
-static void put_collectives(lk_json_writer *w, const lk_host *host) {
+static void put_collectives(lk_json_writer *writer, const lk_host *host) {
 	if (!host->collectives.count) return;
-	lk_json_array(w, "collectives");
+	lk_json_array(writer, "collectives");
 	for (size_t i = 0; i < host->collectives.count; i++) {
-		const lk_collective_measured *c = &host->collectives.at[i];
-		lk_json_object(w, NULL);
-		lk_json_put_text(w, "kind", c->what);
-		lk_json_put_integer(w, "ranks", c->ranks);
-		lk_json_put_integer(w, "nodes", c->nodes);
-		lk_json_put_integer(w, "bytes", (long long)c->bytes);
-		lk_json_put_number(w, "alone_us", c->alone_s * 1e6);
-		lk_json_put_number(w, "behind_us", c->behind_s * 1e6);
-		lk_json_object_end(w);
+		const lk_collective_measured *measured = &host->collectives.at[i];
+		lk_json_object(writer, NULL);
+		lk_json_put_text(writer, "kind", measured->what);
+		lk_json_put_integer(writer, "ranks", measured->ranks);
+		lk_json_put_integer(writer, "nodes", measured->nodes);
+		lk_json_put_integer(writer, "bytes", (long long)measured->bytes);
+		lk_json_put_number(writer, "alone_us", measured->alone_s * 1e6);
+		lk_json_put_number(writer, "behind_us", measured->behind_s * 1e6);
+		lk_json_object_end(writer);
 	}
-	lk_json_array_end(w);
+	lk_json_array_end(writer);
 }
 
 /* A group may come up again later in the list; it is written once, where it comes first. */
@@ -119,25 +119,25 @@ static bool written_before(const lk_host *host, size_t index) {
 	return false;
 }
 
-static void put_measured(lk_json_writer *w, const lk_host *host) {
-	lk_json_object(w, "measured");
-	lk_json_put_text(w, "date", host->date);
-	lk_json_put_text(w, "by", host->source);
-	lk_json_put_text(w, "machine", host->device.label);
+static void put_measured(lk_json_writer *writer, const lk_host *host) {
+	lk_json_object(writer, "measured");
+	lk_json_put_text(writer, "date", host->date);
+	lk_json_put_text(writer, "by", host->source);
+	lk_json_put_text(writer, "machine", host->device.label);
 	for (size_t i = 0; i < host->quantities.count; i++) {
 		if (written_before(host, i)) continue;
 		const char *group = host->quantities.at[i].group;
-		lk_json_object(w, group);
+		lk_json_object(writer, group);
 		for (size_t k = i; k < host->quantities.count; k++)
-			if (strcmp(host->quantities.at[k].group, group) == 0) put_quantity(w, &host->quantities.at[k]);
-		lk_json_object_end(w);
+			if (strcmp(host->quantities.at[k].group, group) == 0) put_quantity(writer, &host->quantities.at[k]);
+		lk_json_object_end(writer);
 	}
-	put_messages(w, host);
-	put_collectives(w, host);
-	lk_json_array(w, "notes");
-	for (size_t i = 0; i < host->notes.count; i++) lk_json_put_text(w, NULL, host->notes.at[i]);
-	lk_json_array_end(w);
-	lk_json_object_end(w);
+	put_messages(writer, host);
+	put_collectives(writer, host);
+	lk_json_array(writer, "notes");
+	for (size_t i = 0; i < host->notes.count; i++) lk_json_put_text(writer, NULL, host->notes.at[i]);
+	lk_json_array_end(writer);
+	lk_json_object_end(writer);
 }
 
 lk_status lk_host_write(const lk_host *host, FILE *out, lk_error *err) {

@@ -67,14 +67,14 @@ struct table_tennis {
 	int turn;               /* even: of the caller */
 };
 
-static void play(struct table_tennis *t, int side) {
-	pthread_mutex_lock(&t->lock);
+static void play(struct table_tennis *tennis, int side) {
+	pthread_mutex_lock(&tennis->lock);
 	for (int i = 0; i < WAKES; i++) {
-		while (t->turn % 2 != side) pthread_cond_wait(&t->turned, &t->lock);
-		t->turn++;
-		pthread_cond_signal(&t->turned);
+		while (tennis->turn % 2 != side) pthread_cond_wait(&tennis->turned, &tennis->lock);
+		tennis->turn++;
+		pthread_cond_signal(&tennis->turned);
 	}
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_unlock(&tennis->lock);
 }
 
 static void *play_back(void *argument) {
@@ -122,13 +122,13 @@ static double time_adds(void *unused) {
 	return x ? taken : NAN;
 }
 
-static lk_status measure_clock(lk_meter *m, double seconds) {
+static lk_status measure_clock(lk_meter *meter, double seconds) {
 	lk_sample s = lk_repeat(time_adds, NULL, seconds, 5);
-	m->host->device.clock_hz = ADDS / s.low;
-	return lk_meter_rate(m, "processor", "clock, by dependent additions", "MHz", ADDS, 1e6, &s);
+	meter->host->device.clock_hz = ADDS / s.low;
+	return lk_meter_rate(meter, "processor", "clock, by dependent additions", "MHz", ADDS, 1e6, &s);
 }
 
-lk_status lk_measure_calls(lk_meter *m, double seconds) {
+lk_status lk_measure_calls(lk_meter *meter, double seconds) {
 	const struct {
 		const char *name, *unit;
 		lk_trial *trial;
@@ -141,13 +141,13 @@ lk_status lk_measure_calls(lk_meter *m, double seconds) {
 		{"starting and ending a thread", "us", time_threads, STARTS, 1e-6},
 	};
 	const int count = sizeof kinds / sizeof *kinds;
-	lk_meter_say(m, "calls");
+	lk_meter_say(meter, "calls");
 	for (int i = 0; i < count; i++) {
 		lk_sample s = lk_repeat(kinds[i].trial, NULL, seconds / (count + 2), 3);
-		LK_TRY(lk_meter_time(m, "call", kinds[i].name, kinds[i].unit, kinds[i].calls, kinds[i].scale, &s));
+		LK_TRY(lk_meter_time(meter, "call", kinds[i].name, kinds[i].unit, kinds[i].calls, kinds[i].scale, &s));
 	}
-	lk_sample team = lk_repeat(time_team, m->team, seconds / (count + 2), 3);
-	m->host->device.call_s = team.low / RUNS;
-	LK_TRY(lk_meter_time(m, "call", "starting work on all cores", "us", RUNS, 1e-6, &team));
-	return measure_clock(m, seconds / (count + 2));
+	lk_sample team = lk_repeat(time_team, meter->team, seconds / (count + 2), 3);
+	meter->host->device.call_s = team.low / RUNS;
+	LK_TRY(lk_meter_time(meter, "call", "starting work on all cores", "us", RUNS, 1e-6, &team));
+	return measure_clock(meter, seconds / (count + 2));
 }

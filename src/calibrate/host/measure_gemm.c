@@ -30,18 +30,18 @@ struct bench {
 
 /* ---- the product ---- */
 
-static void multiply(const struct bench *g) {
+static void multiply(const struct bench *bench) {
 	enum { ROW_MAJOR = 101, AS_IT_IS = 111 }; /* of the C interface to the BLAS */
-	int n = (int)g->size;
-	if (g->blas) g->blas(ROW_MAJOR, AS_IT_IS, AS_IT_IS, n, n, n, 1, g->a, n, g->b, n, 0, g->c, n);
-	else lk_product(g->team, g->kernels, g->room, n, n, n, g->a, g->b, g->c);
+	int n = (int)bench->size;
+	if (bench->blas) bench->blas(ROW_MAJOR, AS_IT_IS, AS_IT_IS, n, n, n, 1, bench->a, n, bench->b, n, 0, bench->c, n);
+	else lk_product(bench->team, bench->kernels, bench->room, n, n, n, bench->a, bench->b, bench->c);
 }
 
 static double time_products(void *context) {
-	const struct bench *g = context;
+	const struct bench *bench = context;
 	double start = lk_now();
-	for (int i = 0; i < g->calls; i++) multiply(g);
-	return (lk_now() - start) / g->calls;
+	for (int i = 0; i < bench->calls; i++) multiply(bench);
+	return (lk_now() - start) / bench->calls;
 }
 
 static double flops_of(long size) {
@@ -81,16 +81,16 @@ static sgemm_fn *open_blas(int threads, const char **name) {
 }
 
 /* Leaves in g->blas what is faster; the name of it. */
-static const char *choose(struct bench *g, double seconds) {
+static const char *choose(struct bench *bench, double seconds) {
 	const char *name = NULL;
-	sgemm_fn *blas = open_blas(lk_team_size(g->team), &name);
+	sgemm_fn *blas = open_blas(lk_team_size(bench->team), &name);
 	if (!blas) return NULL;
-	g->size = TRIED, g->calls = 1;
-	lk_sample ours = lk_repeat(time_products, g, seconds / 2, 2);
-	g->blas = blas;
-	lk_sample theirs = lk_repeat(time_products, g, seconds / 2, 2);
+	bench->size = TRIED, bench->calls = 1;
+	lk_sample ours = lk_repeat(time_products, bench, seconds / 2, 2);
+	bench->blas = blas;
+	lk_sample theirs = lk_repeat(time_products, bench, seconds / 2, 2);
 	if (theirs.low < ours.low) return name;
-	g->blas = NULL;
+	bench->blas = NULL;
 	return NULL;
 }
 
@@ -105,50 +105,50 @@ struct peak {
 };
 
 static void spin(void *context, int thread, int threads) {
-	struct peak *p = context;
+	struct peak *peak = context;
 	double flops;
 	(void)threads;
-	p->sink[thread % 1024] = p->kernels->multiply_add(p->rounds, &flops);
-	if (thread == 0) p->flops = flops;
+	peak->sink[thread % 1024] = peak->kernels->multiply_add(peak->rounds, &flops);
+	if (thread == 0) peak->flops = flops;
 }
 
 static double time_peak(void *context) {
-	struct peak *p = context;
+	struct peak *peak = context;
 	double start = lk_now();
-	lk_team_run(p->team, spin, p);
+	lk_team_run(peak->team, spin, peak);
 	return lk_now() - start;
 }
 
-static lk_status measure_peak(lk_meter *m, const lk_kernels *kernels, double seconds) {
-	struct peak p = {.team = m->team, .kernels = kernels, .rounds = 200000};
+static lk_status measure_peak(lk_meter *meter, const lk_kernels *kernels, double seconds) {
+	struct peak p = {.team = meter->team, .kernels = kernels, .rounds = 200000};
 	lk_sample s = lk_repeat(time_peak, &p, seconds, 3);
-	double flops = p.flops * lk_team_size(m->team);
-	m->host->device.peak_flops[LK_FP32] = m->host->device.vector_flops = flops / s.low;
+	double flops = p.flops * lk_team_size(meter->team);
+	meter->host->device.peak_flops[LK_FP32] = meter->host->device.vector_flops = flops / s.low;
 	char name[64];
 	snprintf(name, sizeof name, "fp32 in registers, %s", kernels->name);
-	return lk_meter_rate(m, "product", name, "TFLOP/s", flops, 1e12, &s);
+	return lk_meter_rate(meter, "product", name, "TFLOP/s", flops, 1e12, &s);
 }
 
 /* ---- all sizes ---- */
 
 /* About 2 ms a repetition; sizes whose repetitions would not fit are left out. */
-static lk_status measure_sizes(lk_meter *m, struct bench *g, double seconds, long largest) {
+static lk_status measure_sizes(lk_meter *meter, struct bench *bench, double seconds, long largest) {
 	double best = 0;
 	int sizes = 0;
 	for (long n = SMALLEST; n <= largest; n *= 2) sizes++;
-	for (g->size = SMALLEST; g->size <= largest; g->size *= 2) {
-		g->calls = 1;
-		time_products(g);
-		double once = time_products(g);
-		if (g->size > SMALLEST && once * 4 > seconds) break;
-		g->calls = once > 2e-3 ? 1 : (int)fmin(1e5, 2e-3 / fmax(once, 2e-8));
-		lk_sample s = lk_repeat(time_products, g, seconds / sizes, 3);
-		best = fmax(best, flops_of(g->size) / s.low);
+	for (bench->size = SMALLEST; bench->size <= largest; bench->size *= 2) {
+		bench->calls = 1;
+		time_products(bench);
+		double once = time_products(bench);
+		if (bench->size > SMALLEST && once * 4 > seconds) break;
+		bench->calls = once > 2e-3 ? 1 : (int)fmin(1e5, 2e-3 / fmax(once, 2e-8));
+		lk_sample s = lk_repeat(time_products, bench, seconds / sizes, 3);
+		best = fmax(best, flops_of(bench->size) / s.low);
 		char name[48];
-		snprintf(name, sizeof name, "fp32 product, n = %ld", g->size);
-		LK_TRY(lk_meter_rate(m, "product", name, "TFLOP/s", flops_of(g->size), 1e12, &s));
+		snprintf(name, sizeof name, "fp32 product, n = %ld", bench->size);
+		LK_TRY(lk_meter_rate(meter, "product", name, "TFLOP/s", flops_of(bench->size), 1e12, &s));
 	}
-	m->host->device.gemm_flops = best;
+	meter->host->device.gemm_flops = best;
 	return LK_OK;
 }
 
@@ -159,30 +159,30 @@ static void fill(float *x, long count, unsigned seed) {
 	}
 }
 
-static lk_status measure_products(lk_meter *m, struct bench *g, double seconds, long largest) {
-	fill(g->a, largest * largest, 1);
-	fill(g->b, largest * largest, 2);
-	const char *name = choose(g, seconds * 0.1);
-	LK_TRY(lk_meter_note(m, "products by %s", name ? name : "lockstep's own blocked loops (no faster BLAS was found)"));
-	LK_TRY(measure_sizes(m, g, seconds * 0.75, largest));
-	lk_device *device = &m->host->device;
+static lk_status measure_products(lk_meter *meter, struct bench *bench, double seconds, long largest) {
+	fill(bench->a, largest * largest, 1);
+	fill(bench->b, largest * largest, 2);
+	const char *name = choose(bench, seconds * 0.1);
+	LK_TRY(lk_meter_note(meter, "products by %s", name ? name : "lockstep's own blocked loops (no faster BLAS was found)"));
+	LK_TRY(measure_sizes(meter, bench, seconds * 0.75, largest));
+	lk_device *device = &meter->host->device;
 	device->peak_flops[LK_FP32] = device->vector_flops = fmax(device->vector_flops, device->gemm_flops);
 	return LK_OK;
 }
 
-lk_status lk_measure_gemm(lk_meter *m, double seconds) {
-	lk_meter_say(m, "matrix products");
+lk_status lk_measure_gemm(lk_meter *meter, double seconds) {
+	lk_meter_say(meter, "matrix products");
 	const lk_kernels *kernels = lk_kernels_best();
-	LK_TRY(measure_peak(m, kernels, seconds * 0.1));
+	LK_TRY(measure_peak(meter, kernels, seconds * 0.1));
 	/* A second or less is no time for large ones. */
 	long largest = seconds < 1 ? TRIED : seconds < 3 ? 2048 : LARGEST;
 	size_t matrix = (size_t)(largest * largest);
-	size_t bytes = (3 * matrix + lk_product_room(kernels, lk_team_size(m->team), largest, largest)) * sizeof(float);
+	size_t bytes = (3 * matrix + lk_product_room(kernels, lk_team_size(meter->team), largest, largest)) * sizeof(float);
 	float *pages = lk_pages(bytes);
-	if (!pages) return lk_oom(m->err);
-	struct bench g = {.team = m->team, .kernels = kernels, .a = pages, .b = pages + matrix, .c = pages + 2 * matrix};
+	if (!pages) return lk_oom(meter->err);
+	struct bench g = {.team = meter->team, .kernels = kernels, .a = pages, .b = pages + matrix, .c = pages + 2 * matrix};
 	g.room = pages + 3 * matrix;
-	lk_status status = measure_products(m, &g, seconds, largest);
+	lk_status status = measure_products(meter, &g, seconds, largest);
 	munmap(pages, bytes);
 	return status;
 }

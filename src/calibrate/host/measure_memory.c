@@ -31,77 +31,77 @@ static void triad(double *restrict a, const double *restrict b, const double *re
 }
 
 static void stream_part(void *context, int thread, int threads) {
-	const struct stream *s = context;
-	size_t part = s->step / (size_t)threads, from = s->at + part * (size_t)thread;
-	if (thread == threads - 1) part = s->at + s->step - from;
-	if (s->copy) memcpy(s->a + from, s->b + from, part * sizeof *s->a);
-	else triad(s->a + from, s->b + from, s->c + from, part);
+	const struct stream *stream = context;
+	size_t part = stream->step / (size_t)threads, from = stream->at + part * (size_t)thread;
+	if (thread == threads - 1) part = stream->at + stream->step - from;
+	if (stream->copy) memcpy(stream->a + from, stream->b + from, part * sizeof *stream->a);
+	else triad(stream->a + from, stream->b + from, stream->c + from, part);
 }
 
 static double time_stream(void *context) {
-	struct stream *s = context;
+	struct stream *stream = context;
 	double start = lk_now();
-	if (s->team) lk_team_run(s->team, stream_part, s);
-	else stream_part(s, 0, 1);
+	if (stream->team) lk_team_run(stream->team, stream_part, stream);
+	else stream_part(stream, 0, 1);
 	double taken = lk_now() - start;
-	s->at = s->at + 2 * s->step <= s->count ? s->at + s->step : 0;
+	stream->at = stream->at + 2 * stream->step <= stream->count ? stream->at + stream->step : 0;
 	return taken;
 }
 
 /* Each core touches first what it will stream: the pages come from its own node's memory. */
 static void touch_part(void *context, int thread, int threads) {
-	const struct stream *s = context;
-	size_t part = s->step / (size_t)threads, from = s->at + part * (size_t)thread;
-	if (thread == threads - 1) part = s->at + s->step - from;
-	for (size_t i = from; i < from + part; i++) s->a[i] = 0, s->b[i] = 1, s->c[i] = (double)i;
+	const struct stream *stream = context;
+	size_t part = stream->step / (size_t)threads, from = stream->at + part * (size_t)thread;
+	if (thread == threads - 1) part = stream->at + stream->step - from;
+	for (size_t i = from; i < from + part; i++) stream->a[i] = 0, stream->b[i] = 1, stream->c[i] = (double)i;
 }
 
-static void touch(struct stream *s) {
-	for (s->at = 0; s->at + s->step <= s->count; s->at += s->step) lk_team_run(s->team, touch_part, s);
-	s->at = 0;
+static void touch(struct stream *stream) {
+	for (stream->at = 0; stream->at + stream->step <= stream->count; stream->at += stream->step) lk_team_run(stream->team, touch_part, stream);
+	stream->at = 0;
 }
 
-static lk_status measure_streams(lk_meter *m, struct stream *s, double seconds) {
-	double bytes = (double)s->step * sizeof(double); /* of an array, in a repetition */
-	lk_device *device = &m->host->device;
-	touch(s);
-	lk_sample all = lk_repeat(time_stream, s, seconds * 0.5, STEPS);
+static lk_status measure_streams(lk_meter *meter, struct stream *stream, double seconds) {
+	double bytes = (double)stream->step * sizeof(double); /* of an array, in a repetition */
+	lk_device *device = &meter->host->device;
+	touch(stream);
+	lk_sample all = lk_repeat(time_stream, stream, seconds * 0.5, STEPS);
 	device->stream_rate = device->memory_rate = 3 * bytes / all.low;
-	LK_TRY(lk_meter_rate(m, "memory", "triad, all cores", "GB/s", 3 * bytes, 1e9, &all));
-	s->copy = true;
-	lk_sample copy = lk_repeat(time_stream, s, seconds * 0.25, STEPS);
-	LK_TRY(lk_meter_rate(m, "memory", "copy (read + written), all cores", "GB/s", 2 * bytes, 1e9, &copy));
-	s->copy = false, s->team = NULL;
-	lk_sample one = lk_repeat(time_stream, s, seconds * 0.25, 3);
-	return lk_meter_rate(m, "memory", "triad, one core", "GB/s", 3 * bytes, 1e9, &one);
+	LK_TRY(lk_meter_rate(meter, "memory", "triad, all cores", "GB/s", 3 * bytes, 1e9, &all));
+	stream->copy = true;
+	lk_sample copy = lk_repeat(time_stream, stream, seconds * 0.25, STEPS);
+	LK_TRY(lk_meter_rate(meter, "memory", "copy (read + written), all cores", "GB/s", 2 * bytes, 1e9, &copy));
+	stream->copy = false, stream->team = NULL;
+	lk_sample one = lk_repeat(time_stream, stream, seconds * 0.25, 3);
+	return lk_meter_rate(meter, "memory", "triad, one core", "GB/s", 3 * bytes, 1e9, &one);
 }
 
 /* Bytes of one of three arrays: together four times the last cache, within an eighth of the memory and 2 GiB. */
-static double array_bytes(const lk_meter *m, double seconds) {
-	const lk_device *device = &m->host->device;
+static double array_bytes(const lk_meter *meter, double seconds) {
+	const lk_device *device = &meter->host->device;
 	double together = fmax(4 * device->l2_bytes, 192 * LK_MIB);
 	together = fmin(together, fmin(device->memory_bytes / 8, 2 * LK_GIB));
 	if (seconds < 0.3) together = fmin(together, 48 * LK_MIB);
 	return floor(fmax(together, 3 * LK_MIB) / 3 / 4096) * 4096;
 }
 
-static lk_status measure_main(lk_meter *m, double seconds) {
-	double bytes = array_bytes(m, seconds);
+static lk_status measure_main(lk_meter *meter, double seconds) {
+	double bytes = array_bytes(meter, seconds);
 	size_t room = 3 * (size_t)bytes;
 	char *pages = lk_pages(room);
-	if (!pages) return lk_oom(m->err);
-	struct stream s = {.team = m->team, .count = (size_t)bytes / sizeof(double)};
+	if (!pages) return lk_oom(meter->err);
+	struct stream s = {.team = meter->team, .count = (size_t)bytes / sizeof(double)};
 	s.step = s.count / STEPS;
 	s.a = (double *)(void *)pages;
 	s.b = (double *)(void *)(pages + (size_t)bytes);
 	s.c = (double *)(void *)(pages + 2 * (size_t)bytes);
-	lk_status status = measure_streams(m, &s, seconds);
+	lk_status status = measure_streams(meter, &s, seconds);
 	munmap(pages, room);
-	if (status != LK_OK || 3 * bytes >= 2 * m->host->device.l2_bytes) return status;
+	if (status != LK_OK || 3 * bytes >= 2 * meter->host->device.l2_bytes) return status;
 	char arrays[32], cache[32];
-	return lk_meter_note(m, "memory was measured with %s beside a last cache of %s: part of it may come from the cache",
+	return lk_meter_note(meter, "memory was measured with %s beside a last cache of %s: part of it may come from the cache",
 	                     lk_format_bytes(3 * bytes, arrays, sizeof arrays),
-	                     lk_format_bytes(m->host->device.l2_bytes, cache, sizeof cache));
+	                     lk_format_bytes(meter->host->device.l2_bytes, cache, sizeof cache));
 }
 
 /* ---- caches ---- */
@@ -116,60 +116,60 @@ struct sweep {
 };
 
 static void read_set(void *context, int thread, int threads) {
-	struct sweep *s = context;
-	const uint64_t *from = (const uint64_t *)(const void *)(s->pages + (size_t)thread * s->stride);
+	struct sweep *sweep = context;
+	const uint64_t *from = (const uint64_t *)(const void *)(sweep->pages + (size_t)thread * sweep->stride);
 	(void)threads;
 	uint64_t sum = 0;
-	for (int i = 0; i < s->rounds; i++) sum += s->kernels->read(from, s->set / sizeof *from);
-	s->sink[thread % 1024] = sum;
+	for (int i = 0; i < sweep->rounds; i++) sum += sweep->kernels->read(from, sweep->set / sizeof *from);
+	sweep->sink[thread % 1024] = sum;
 }
 
 static double time_read(void *context) {
-	struct sweep *s = context;
+	struct sweep *sweep = context;
 	double start = lk_now();
-	lk_team_run(s->team, read_set, s);
+	lk_team_run(sweep->team, read_set, sweep);
 	return lk_now() - start;
 }
 
 static void touch_set(void *context, int thread, int threads) {
-	const struct sweep *s = context;
+	const struct sweep *sweep = context;
 	(void)threads;
-	memset(s->pages + (size_t)thread * s->stride, 1, s->stride);
+	memset(sweep->pages + (size_t)thread * sweep->stride, 1, sweep->stride);
 }
 
 /* A repetition is long against the start of the team: 64 MiB at least are read. */
-static lk_status measure_sets(lk_meter *m, struct sweep *s, size_t largest, double seconds) {
+static lk_status measure_sets(lk_meter *meter, struct sweep *sweep, size_t largest, double seconds) {
 	const size_t smallest = 16 << 10;
 	int sizes = 0;
 	for (size_t set = smallest; set <= largest; set *= 2) sizes++;
-	for (s->set = smallest; s->set <= largest; s->set *= 2) {
+	for (sweep->set = smallest; sweep->set <= largest; sweep->set *= 2) {
 		size_t least = seconds < 1 ? 4 << 20 : 64 << 20;
-		s->rounds = s->set < least ? (int)(least / s->set) : 1;
-		lk_sample taken = lk_repeat(time_read, s, seconds / sizes, 3);
-		double bytes = (double)s->set * s->rounds * lk_team_size(m->team);
+		sweep->rounds = sweep->set < least ? (int)(least / sweep->set) : 1;
+		lk_sample taken = lk_repeat(time_read, sweep, seconds / sizes, 3);
+		double bytes = (double)sweep->set * sweep->rounds * lk_team_size(meter->team);
 		char size[32], name[64];
-		snprintf(name, sizeof name, "read, %s a core", lk_format_bytes((double)s->set, size, sizeof size));
-		LK_TRY(lk_meter_rate(m, "cache", name, "GB/s", bytes, 1e9, &taken));
+		snprintf(name, sizeof name, "read, %s a core", lk_format_bytes((double)sweep->set, size, sizeof size));
+		LK_TRY(lk_meter_rate(meter, "cache", name, "GB/s", bytes, 1e9, &taken));
 	}
 	return LK_OK;
 }
 
-static lk_status measure_caches(lk_meter *m, double seconds) {
+static lk_status measure_caches(lk_meter *meter, double seconds) {
 	size_t largest = seconds < 0.5 ? 1 << 20 : 64 << 20;
-	int cores = lk_team_size(m->team);
-	while (largest > 1 << 20 && (double)largest * cores > m->host->device.memory_bytes / 8) largest /= 2;
-	struct sweep s = {.team = m->team, .kernels = lk_kernels_best(), .stride = largest};
+	int cores = lk_team_size(meter->team);
+	while (largest > 1 << 20 && (double)largest * cores > meter->host->device.memory_bytes / 8) largest /= 2;
+	struct sweep s = {.team = meter->team, .kernels = lk_kernels_best(), .stride = largest};
 	s.pages = lk_pages(largest * (size_t)cores);
-	if (!s.pages) return lk_oom(m->err);
-	lk_team_run(m->team, touch_set, &s);
-	lk_status status = measure_sets(m, &s, largest, seconds);
+	if (!s.pages) return lk_oom(meter->err);
+	lk_team_run(meter->team, touch_set, &s);
+	lk_status status = measure_sets(meter, &s, largest, seconds);
 	munmap(s.pages, largest * (size_t)cores);
 	return status;
 }
 
-lk_status lk_measure_memory(lk_meter *m, double seconds) {
-	lk_meter_say(m, "memory");
-	LK_TRY(measure_main(m, seconds * 0.6));
-	lk_meter_say(m, "caches");
-	return measure_caches(m, seconds * 0.4);
+lk_status lk_measure_memory(lk_meter *meter, double seconds) {
+	lk_meter_say(meter, "memory");
+	LK_TRY(measure_main(meter, seconds * 0.6));
+	lk_meter_say(meter, "caches");
+	return measure_caches(meter, seconds * 0.4);
 }

@@ -57,15 +57,15 @@ struct between {
 	int lines;
 };
 
-static lk_status take_message(lk_meter *m, bool inside, double bytes, bool both, double seconds) {
+static lk_status take_message(lk_meter *meter, bool inside, double bytes, bool both, double seconds) {
 	lk_message_measured *found = NULL;
-	for (size_t i = 0; i < m->host->messages.count && !found; i++) {
-		lk_message_measured *at = &m->host->messages.at[i];
+	for (size_t i = 0; i < meter->host->messages.count && !found; i++) {
+		lk_message_measured *at = &meter->host->messages.at[i];
 		if (at->inside == inside && at->bytes == bytes) found = at;
 	}
 	if (!found) {
-		if (!lk_push(&m->host->messages)) return lk_oom(m->err);
-		found = lk_last(&m->host->messages);
+		if (!lk_push(&meter->host->messages)) return lk_oom(meter->err);
+		found = lk_last(&meter->host->messages);
 		found->inside = inside, found->bytes = bytes;
 	}
 	if (both) found->both_s = seconds;
@@ -73,7 +73,7 @@ static lk_status take_message(lk_meter *m, bool inside, double bytes, bool both,
 	return LK_OK;
 }
 
-static lk_status take_pair(lk_meter *m, const lk_value *line, struct between *net) {
+static lk_status take_pair(lk_meter *meter, const lk_value *line, struct between *net) {
 	const lk_value *taken = lk_json_get(line, "seconds"), *what = lk_json_get(line, "what");
 	const lk_value *same = lk_json_get(line, "same_node");
 	double bytes = number(line, "bytes", 0);
@@ -84,74 +84,74 @@ static lk_status take_pair(lk_meter *m, const lk_value *line, struct between *ne
 	bool near = same && same->kind == LK_JSON_TRUE;
 	bool both = strcmp(what->text, "exchange") == 0;
 	net->lines++;
-	if (both || strcmp(what->text, "message") == 0) return take_message(m, near, bytes, both, s.median);
+	if (both || strcmp(what->text, "message") == 0) return take_message(meter, near, bytes, both, s.median);
 	char name[160];
 	snprintf(name, sizeof name, "MPI, a = %.0f, b = %.0f, %s, %.40s, %.0f bytes", number(line, "a", -1),
 	         number(line, "b", -1), near ? "same node" : "two nodes", what->text, bytes);
 	if (!near && bytes >= 1e6 && strcmp(what->text, "both, each") != 0 && net->count < LINES)
 		net->rate[net->count++] = bytes / s.low;
-	if (near && bytes >= 1e6) m->send_rate = fmax(m->send_rate, bytes / s.low);
+	if (near && bytes >= 1e6) meter->send_rate = fmax(meter->send_rate, bytes / s.low);
 	if (net->lines > SHOWN) return LK_OK;
-	if (bytes < 1e3) return lk_meter_time(m, "pair", name, "us", 1, 1e-6, &s);
-	return lk_meter_rate(m, "pair", name, "GB/s", bytes, 1e9, &s);
+	if (bytes < 1e3) return lk_meter_time(meter, "pair", name, "us", 1, 1e-6, &s);
+	return lk_meter_rate(meter, "pair", name, "GB/s", bytes, 1e9, &s);
 }
 
-static lk_status take_collective(lk_meter *m, const lk_value *line, struct between *net) {
+static lk_status take_collective(lk_meter *meter, const lk_value *line, struct between *net) {
 	const lk_value *what = lk_json_get(line, "collective");
 	lk_collective_measured c = {.ranks = (int)fmin(1e6, number(line, "ranks", 0)), .nodes = (int)fmin(1e6, number(line, "nodes", 0)),
 	                            .bytes = number(line, "bytes", 0), .alone_s = number(line, "alone", 0),
 	                            .behind_s = number(line, "behind", 0)};
 	if (what->kind != LK_JSON_STRING || c.ranks < 2 || c.nodes < 1 || !(c.bytes >= 1 && c.alone_s > 0 && c.behind_s > 0)) return LK_OK;
-	c.what = lk_arena_strdup(&m->host->arena, what->text);
-	if (!c.what || !lk_push(&m->host->collectives)) return lk_oom(m->err);
-	*lk_last(&m->host->collectives) = c;
+	c.what = lk_arena_strdup(&meter->host->arena, what->text);
+	if (!c.what || !lk_push(&meter->host->collectives)) return lk_oom(meter->err);
+	*lk_last(&meter->host->collectives) = c;
 	net->lines++;
 	return LK_OK;
 }
 
-static lk_status take_line(lk_meter *m, const char *text, struct between *net) {
+static lk_status take_line(lk_meter *meter, const char *text, struct between *net) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *line;
-	lk_status status = lk_stream_memory(text, strlen(text), "lockstep-mpi-pairs", &in, m->err);
+	lk_status status = lk_stream_memory(text, strlen(text), "lockstep-mpi-pairs", &in, meter->err);
 	if (status != LK_OK) return status;
 	if (lk_json_document(&arena, in, &line, NULL) == LK_OK && line->kind == LK_JSON_OBJECT) {
-		if (lk_json_get(line, "collective")) status = take_collective(m, line, net);
-		else if (lk_json_get(line, "nodes")) m->host->nodes = (int)fmax(1, fmin(1e6, number(line, "nodes", 1)));
-		else status = take_pair(m, line, net);
+		if (lk_json_get(line, "collective")) status = take_collective(meter, line, net);
+		else if (lk_json_get(line, "nodes")) meter->host->nodes = (int)fmax(1, fmin(1e6, number(line, "nodes", 1)));
+		else status = take_pair(meter, line, net);
 	}
 	lk_stream_close(in);
 	lk_arena_free(&arena);
 	return status;
 }
 
-static lk_status take_lines(lk_meter *m, FILE *in, struct between *net) {
+static lk_status take_lines(lk_meter *meter, FILE *in, struct between *net) {
 	char line[LINE];
 	for (int i = 0; i < LINES && fgets(line, sizeof line, in); i++)
-		if (line[0] == '{') LK_TRY(take_line(m, line, net));
+		if (line[0] == '{') LK_TRY(take_line(meter, line, net));
 	return LK_OK;
 }
 
-lk_status lk_measure_mpi(lk_meter *m, double seconds) {
+lk_status lk_measure_mpi(lk_meter *meter, double seconds) {
 	char program[PATH_MAX], command[2 * PATH_MAX];
-	if (!m->options->mpi) return lk_meter_note(m, "pairs: without MPI (--mpi 'mpirun -n 2' measures isend and irecv)");
-	lk_meter_say(m, "MPI");
+	if (!meter->options->mpi) return lk_meter_note(meter, "pairs: without MPI (--mpi 'mpirun -n 2' measures isend and irecv)");
+	lk_meter_say(meter, "MPI");
 	if (!find_program(program, sizeof program)) {
-		lk_fail(m->err, LK_ERR_IO, "--mpi", "lockstep-mpi-pairs is neither beside lockstep nor on the PATH");
-		return lk_hint(m->err, "`make mpi` builds it where mpicc is installed");
+		lk_fail(meter->err, LK_ERR_IO, "--mpi", "lockstep-mpi-pairs is neither beside lockstep nor on the PATH");
+		return lk_hint(meter->err, "`make mpi` builds it where mpicc is installed");
 	}
-	int length = snprintf(command, sizeof command, "%s '%s' %.3f", m->options->mpi, program, seconds);
-	if (length >= (int)sizeof command) return lk_fail(m->err, LK_ERR_INPUT, "--mpi", "the command is too long");
+	int length = snprintf(command, sizeof command, "%s '%s' %.3f", meter->options->mpi, program, seconds);
+	if (length >= (int)sizeof command) return lk_fail(meter->err, LK_ERR_INPUT, "--mpi", "the command is too long");
 	FILE *in = popen(command, "r");
-	if (!in) return lk_fail(m->err, LK_ERR_IO, "--mpi", "cannot start it: %s", strerror(errno));
+	if (!in) return lk_fail(meter->err, LK_ERR_IO, "--mpi", "cannot start it: %s", strerror(errno));
 	struct between net = {.count = 0};
-	lk_status status = take_lines(m, in, &net);
+	lk_status status = take_lines(meter, in, &net);
 	int ended = pclose(in);
 	if (status != LK_OK) return status;
 	if (ended != 0 || net.lines == 0) {
-		lk_fail(m->err, LK_ERR_IO, "--mpi", "the command %s", ended ? "failed" : "measured no pair");
-		return lk_hint(m->err, "it was started as: LAUNCHER lockstep-mpi-pairs SECONDS, with two processes or more");
+		lk_fail(meter->err, LK_ERR_IO, "--mpi", "the command %s", ended ? "failed" : "measured no pair");
+		return lk_hint(meter->err, "it was started as: LAUNCHER lockstep-mpi-pairs SECONDS, with two processes or more");
 	}
-	if (net.count) m->net_rate = lk_median(net.rate, net.count);
+	if (net.count) meter->net_rate = lk_median(net.rate, net.count);
 	return LK_OK;
 }

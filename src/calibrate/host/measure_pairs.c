@@ -69,12 +69,12 @@ static void serve_socket(int fd, char *out, char *in) {
 
 /* When only one side sends, the other answers with a byte at the end, so that all has arrived. */
 static double time_socket(void *context) {
-	const struct pair *p = context;
-	struct order o = {p->send, p->receive, p->turns};
-	if (!exchange(p->fd, (const char *)&o, sizeof o, NULL, 0)) return NAN;
+	const struct pair *pair = context;
+	struct order o = {pair->send, pair->receive, pair->turns};
+	if (!exchange(pair->fd, (const char *)&o, sizeof o, NULL, 0)) return NAN;
 	double start = lk_now();
-	for (int i = 0; i < p->turns; i++)
-		if (!exchange(p->fd, p->out, p->send, p->in, p->receive)) return NAN;
+	for (int i = 0; i < pair->turns; i++)
+		if (!exchange(pair->fd, pair->out, pair->send, pair->in, pair->receive)) return NAN;
 	return lk_now() - start;
 }
 
@@ -86,11 +86,11 @@ static void serve_pong(int fd) {
 }
 
 static double time_pong(void *context) {
-	const struct pair *p = context;
+	const struct pair *pair = context;
 	char byte = 1;
 	double start = lk_now();
 	for (int i = 0; i < TURNS; i++)
-		if (!exchange(p->fd, &byte, 1, NULL, 0) || !exchange(p->fd, NULL, 0, &byte, 1)) return NAN;
+		if (!exchange(pair->fd, &byte, 1, NULL, 0) || !exchange(pair->fd, NULL, 0, &byte, 1)) return NAN;
 	return lk_now() - start;
 }
 
@@ -108,18 +108,18 @@ static bool connect_loopback(int fd[2]) {
 	return fd[1] >= 0;
 }
 
-static lk_status measure_ways(lk_meter *m, struct pair *p, const char *way, double seconds) {
+static lk_status measure_ways(lk_meter *meter, struct pair *pair, const char *way, double seconds) {
 	const struct {
 		const char *what;
 		size_t send, receive;
 	} ways[] = {{"0 to 1", MESSAGE, 1}, {"1 to 0", 1, MESSAGE}, {"both ways at once, each", MESSAGE, MESSAGE}};
 	for (int i = 0; i < 3; i++) {
 		char name[96];
-		p->send = ways[i].send, p->receive = ways[i].receive, p->turns = 4;
-		lk_sample s = lk_repeat(time_socket, p, seconds / 4, 3);
+		pair->send = ways[i].send, pair->receive = ways[i].receive, pair->turns = 4;
+		lk_sample s = lk_repeat(time_socket, pair, seconds / 4, 3);
 		snprintf(name, sizeof name, "%s, 4 MiB %s", way, ways[i].what);
-		LK_TRY(lk_meter_rate(m, "pair", name, "GB/s", 4.0 * MESSAGE, 1e9, &s));
-		if (s.repeats && i < 2) m->send_rate = fmax(m->send_rate, 4.0 * MESSAGE / s.low);
+		LK_TRY(lk_meter_rate(meter, "pair", name, "GB/s", 4.0 * MESSAGE, 1e9, &s));
+		if (s.repeats && i < 2) meter->send_rate = fmax(meter->send_rate, 4.0 * MESSAGE / s.low);
 	}
 	return LK_OK;
 }
@@ -132,36 +132,36 @@ static pid_t start_child(void) {
 }
 
 /* A child for the messages, and one for the byte. */
-static lk_status with_child(lk_meter *m, struct pair *p, const char *way, int fd[2], bool pong, double seconds) {
+static lk_status with_child(lk_meter *meter, struct pair *pair, const char *way, int fd[2], bool pong, double seconds) {
 	pid_t child = start_child();
-	if (child < 0) return lk_meter_note(m, "pairs: no second process could be started");
+	if (child < 0) return lk_meter_note(meter, "pairs: no second process could be started");
 	if (child == 0) {
 		close(fd[0]);
 		if (pong) serve_pong(fd[1]);
-		else serve_socket(fd[1], p->out, p->in);
+		else serve_socket(fd[1], pair->out, pair->in);
 		_exit(0);
 	}
 	close(fd[1]);
-	p->fd = fd[0];
+	pair->fd = fd[0];
 	lk_status status = LK_OK;
 	if (pong) {
 		char name[64];
-		lk_sample s = lk_repeat(time_pong, p, seconds, 3);
+		lk_sample s = lk_repeat(time_pong, pair, seconds, 3);
 		snprintf(name, sizeof name, "%s, one byte there or back", way);
-		status = lk_meter_time(m, "pair", name, "us", 2 * TURNS, 1e-6, &s);
-	} else status = measure_ways(m, p, way, seconds);
+		status = lk_meter_time(meter, "pair", name, "us", 2 * TURNS, 1e-6, &s);
+	} else status = measure_ways(meter, pair, way, seconds);
 	close(fd[0]);
 	waitpid(child, NULL, 0);
 	return status;
 }
 
-static lk_status measure_sockets(lk_meter *m, struct pair *p, bool tcp, double seconds) {
+static lk_status measure_sockets(lk_meter *meter, struct pair *pair, bool tcp, double seconds) {
 	const char *way = tcp ? "TCP loopback" : "local socket";
 	for (int pong = 0; pong < 2; pong++) {
 		int fd[2];
 		bool connected = tcp ? connect_loopback(fd) : socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) == 0;
-		if (!connected) return lk_meter_note(m, "pairs: no %s here", way);
-		LK_TRY(with_child(m, p, way, fd, pong, pong ? seconds * 0.25 : seconds * 0.75));
+		if (!connected) return lk_meter_note(meter, "pairs: no %s here", way);
+		LK_TRY(with_child(meter, pair, way, fd, pong, pong ? seconds * 0.25 : seconds * 0.75));
 	}
 	return LK_OK;
 }
@@ -200,32 +200,32 @@ static void take_mail(struct mailbox *box, char *in) {
 }
 
 static double time_mail(void *context) {
-	struct mail *p = context;
-	struct mailbox *box = p->box;
+	struct mail *mail = context;
+	struct mailbox *box = mail->box;
 	const long count = MESSAGE / (long)sizeof box->piece[0];
 	double start = lk_now();
-	for (long i = 0; i < count; i++, p->pieces++) {
-		if (!wait_until(box, &box->taken, p->pieces - 1)) return NAN;
-		memcpy(box->piece[p->pieces % 2], p->out + i * (long)sizeof box->piece[0], sizeof box->piece[0]);
-		atomic_store_explicit(&box->written, p->pieces + 1, memory_order_release);
+	for (long i = 0; i < count; i++, mail->pieces++) {
+		if (!wait_until(box, &box->taken, mail->pieces - 1)) return NAN;
+		memcpy(box->piece[mail->pieces % 2], mail->out + i * (long)sizeof box->piece[0], sizeof box->piece[0]);
+		atomic_store_explicit(&box->written, mail->pieces + 1, memory_order_release);
 	}
-	return wait_until(box, &box->taken, p->pieces) ? lk_now() - start : NAN;
+	return wait_until(box, &box->taken, mail->pieces) ? lk_now() - start : NAN;
 }
 
-static lk_status measure_shared(lk_meter *m, const struct pair *p, double seconds) {
+static lk_status measure_shared(lk_meter *meter, const struct pair *pair, double seconds) {
 	struct mailbox *box = mmap(NULL, sizeof *box, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (box == MAP_FAILED) return lk_meter_note(m, "pairs: no memory that two processes share");
+	if (box == MAP_FAILED) return lk_meter_note(meter, "pairs: no memory that two processes share");
 	pid_t child = start_child();
 	if (child == 0) {
-		take_mail(box, p->in);
+		take_mail(box, pair->in);
 		_exit(0);
 	}
 	lk_status status = LK_OK;
 	if (child > 0) {
-		struct mail letters = {.box = box, .out = p->out};
+		struct mail letters = {.box = box, .out = pair->out};
 		lk_sample s = lk_repeat(time_mail, &letters, seconds, 3);
-		status = lk_meter_rate(m, "pair", "shared memory, 4 MiB 0 to 1", "GB/s", MESSAGE, 1e9, &s);
-		if (s.repeats) m->send_rate = fmax(m->send_rate, MESSAGE / s.low);
+		status = lk_meter_rate(meter, "pair", "shared memory, 4 MiB 0 to 1", "GB/s", MESSAGE, 1e9, &s);
+		if (s.repeats) meter->send_rate = fmax(meter->send_rate, MESSAGE / s.low);
 		atomic_store(&box->over, 1);
 		waitpid(child, NULL, 0);
 	}
@@ -233,15 +233,15 @@ static lk_status measure_shared(lk_meter *m, const struct pair *p, double second
 	return status;
 }
 
-lk_status lk_measure_pairs(lk_meter *m, double seconds) {
-	lk_meter_say(m, "pairs of processes");
+lk_status lk_measure_pairs(lk_meter *meter, double seconds) {
+	lk_meter_say(meter, "pairs of processes");
 	struct pair p = {.out = lk_pages(2 * (size_t)MESSAGE)};
-	if (!p.out) return lk_oom(m->err);
+	if (!p.out) return lk_oom(meter->err);
 	p.in = p.out + MESSAGE;
 	memset(p.out, 1, 2 * (size_t)MESSAGE);
-	lk_status status = measure_sockets(m, &p, false, seconds * 0.4);
-	if (status == LK_OK) status = measure_sockets(m, &p, true, seconds * 0.4);
-	if (status == LK_OK) status = measure_shared(m, &p, seconds * 0.2);
+	lk_status status = measure_sockets(meter, &p, false, seconds * 0.4);
+	if (status == LK_OK) status = measure_sockets(meter, &p, true, seconds * 0.4);
+	if (status == LK_OK) status = measure_shared(meter, &p, seconds * 0.2);
 	munmap(p.out, 2 * (size_t)MESSAGE);
 	return status;
 }

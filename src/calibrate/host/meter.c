@@ -40,45 +40,45 @@ void *lk_pages(size_t bytes) {
 
 /* ---- results ---- */
 
-void lk_meter_say(lk_meter *m, const char *doing) {
-	if (!m->options->progress) return;
-	double share = (lk_now() - m->begun) / m->seconds;
-	m->options->progress(m->options->context, doing, share < 1 ? share : 1);
+void lk_meter_say(lk_meter *meter, const char *doing) {
+	if (!meter->options->progress) return;
+	double share = (lk_now() - meter->begun) / meter->seconds;
+	meter->options->progress(meter->options->context, doing, share < 1 ? share : 1);
 }
 
-static lk_status put(lk_meter *m, lk_quantity q) {
-	q.name = lk_arena_strdup(&m->host->arena, q.name);
-	if (!q.name || !lk_push(&m->host->quantities)) return lk_oom(m->err);
-	*lk_last(&m->host->quantities) = q;
+static lk_status put(lk_meter *meter, lk_quantity q) {
+	q.name = lk_arena_strdup(&meter->host->arena, q.name);
+	if (!q.name || !lk_push(&meter->host->quantities)) return lk_oom(meter->err);
+	*lk_last(&meter->host->quantities) = q;
 	return LK_OK;
 }
 
-lk_status lk_meter_rate(lk_meter *m, const char *group, const char *name, const char *unit, double amount, double scale,
-                        const lk_sample *s) {
-	if (s->repeats == 0) return LK_OK;
+lk_status lk_meter_rate(lk_meter *meter, const char *group, const char *name, const char *unit, double amount, double scale,
+                        const lk_sample *sample) {
+	if (sample->repeats == 0) return LK_OK;
 	double all = amount / scale;
-	return put(m, (lk_quantity){group, name, unit, all / s->median, all / s->high, all / s->low, s->repeats});
+	return put(meter, (lk_quantity){group, name, unit, all / sample->median, all / sample->high, all / sample->low, sample->repeats});
 }
 
-lk_status lk_meter_time(lk_meter *m, const char *group, const char *name, const char *unit, double parts, double scale,
-                        const lk_sample *s) {
-	if (s->repeats == 0) return LK_OK;
+lk_status lk_meter_time(lk_meter *meter, const char *group, const char *name, const char *unit, double parts, double scale,
+                        const lk_sample *sample) {
+	if (sample->repeats == 0) return LK_OK;
 	double all = parts * scale;
-	return put(m, (lk_quantity){group, name, unit, s->median / all, s->low / all, s->high / all, s->repeats});
+	return put(meter, (lk_quantity){group, name, unit, sample->median / all, sample->low / all, sample->high / all, sample->repeats});
 }
 
-lk_status lk_meter_count(lk_meter *m, const char *group, const char *name, const char *unit, double value) {
-	return put(m, (lk_quantity){group, name, unit, value, NAN, NAN, 0});
+lk_status lk_meter_count(lk_meter *meter, const char *group, const char *name, const char *unit, double value) {
+	return put(meter, (lk_quantity){group, name, unit, value, NAN, NAN, 0});
 }
 
-lk_status lk_meter_note(lk_meter *m, const char *fmt, ...) {
+lk_status lk_meter_note(lk_meter *meter, const char *fmt, ...) {
 	char text[400];
 	va_list args;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof text, fmt, args);
 	va_end(args);
-	const char *copy = lk_arena_strdup(&m->host->arena, text);
-	if (!copy || !lk_push(&m->host->notes)) return lk_oom(m->err);
-	*lk_last(&m->host->notes) = copy;
+	const char *copy = lk_arena_strdup(&meter->host->arena, text);
+	if (!copy || !lk_push(&meter->host->notes)) return lk_oom(meter->err);
+	*lk_last(&meter->host->notes) = copy;
 	return LK_OK;
 }

@@ -47,30 +47,30 @@ typedef struct lk_meter {
 	lk_error *err;
 } lk_meter;
 
-void lk_meter_say(lk_meter *m, const char *doing);
+void lk_meter_say(lk_meter *meter, const char *doing);
 /* amount / seconds, in units of `scale`: (bytes, 1e9) is GB/s. Nothing where the sample is empty. */
-lk_status lk_meter_rate(lk_meter *m, const char *group, const char *name, const char *unit, double amount, double scale,
+lk_status lk_meter_rate(lk_meter *meter, const char *group, const char *name, const char *unit, double amount, double scale,
                         const lk_sample *sample);
 /* seconds / parts, in units of `scale`: (1000, 1e-6) is us of each of a thousand. */
-lk_status lk_meter_time(lk_meter *m, const char *group, const char *name, const char *unit, double parts, double scale,
+lk_status lk_meter_time(lk_meter *meter, const char *group, const char *name, const char *unit, double parts, double scale,
                         const lk_sample *sample);
 /* What was counted or read from the system. */
-lk_status lk_meter_count(lk_meter *m, const char *group, const char *name, const char *unit, double value);
-lk_status lk_meter_note(lk_meter *m, const char *fmt, ...) LK_PRINTF(2, 3);
+lk_status lk_meter_count(lk_meter *meter, const char *group, const char *name, const char *unit, double value);
+lk_status lk_meter_note(lk_meter *meter, const char *fmt, ...) LK_PRINTF(2, 3);
 
 /* Room that the kernel hands out zeroed and page-aligned, NULL where there is none; release with munmap. */
 void *lk_pages(size_t bytes);
 
 /* ---- one file each ---- */
 
-lk_status lk_measure_facts(lk_meter *m);  /* facts.c: processor, caches, memory, NICs */
-lk_status lk_measure_gemm(lk_meter *m, double seconds);
-lk_status lk_measure_memory(lk_meter *m, double seconds);
-lk_status lk_measure_calls(lk_meter *m, double seconds);
-lk_status lk_measure_disk(lk_meter *m, double seconds);
-lk_status lk_measure_pairs(lk_meter *m, double seconds);
-lk_status lk_measure_mpi(lk_meter *m, double seconds);
-lk_status lk_measure_gpus(lk_meter *m, double seconds);
+lk_status lk_measure_facts(lk_meter *meter);  /* facts.c: processor, caches, memory, NICs */
+lk_status lk_measure_gemm(lk_meter *meter, double seconds);
+lk_status lk_measure_memory(lk_meter *meter, double seconds);
+lk_status lk_measure_calls(lk_meter *meter, double seconds);
+lk_status lk_measure_disk(lk_meter *meter, double seconds);
+lk_status lk_measure_pairs(lk_meter *meter, double seconds);
+lk_status lk_measure_mpi(lk_meter *meter, double seconds);
+lk_status lk_measure_gpus(lk_meter *meter, double seconds);
 
 /* ---- kernels: inner loops written for the widest vectors that the processor has. Private to measure/. */
 

@@ -32,59 +32,59 @@ size_t lk_product_room(const lk_kernels *kernels, int threads, long n, long k) {
 }
 
 /* One strip of the slab: `columns` columns of b, zeros beyond its last. */
-static void pack_strip(const struct product *p, long strip) {
-	long width = p->kernels->columns, first = strip * width, there = p->n - first < width ? p->n - first : width;
-	float *to = p->slab + strip * width * p->depth;
-	for (long row = 0; row < p->depth; row++, to += width) {
-		memcpy(to, p->b + (p->from + row) * p->n + first, (size_t)there * sizeof *to);
+static void pack_strip(const struct product *product, long strip) {
+	long width = product->kernels->columns, first = strip * width, there = product->n - first < width ? product->n - first : width;
+	float *to = product->slab + strip * width * product->depth;
+	for (long row = 0; row < product->depth; row++, to += width) {
+		memcpy(to, product->b + (product->from + row) * product->n + first, (size_t)there * sizeof *to);
 		memset(to + there, 0, (size_t)(width - there) * sizeof *to);
 	}
 }
 
 static void pack_slab(void *context, int thread, int threads) {
-	const struct product *p = context;
-	for (long strip = thread; strip < pieces(p->n, p->kernels->columns); strip += threads) pack_strip(p, strip);
+	const struct product *product = context;
+	for (long strip = thread; strip < pieces(product->n, product->kernels->columns); strip += threads) pack_strip(product, strip);
 }
 
 /* `rows` rows of a from `first` on, tile by tile, zeros beyond its last. */
-static void pack_block(const struct product *p, long first, long rows, float *to) {
-	long height = p->kernels->rows;
+static void pack_block(const struct product *product, long first, long rows, float *to) {
+	long height = product->kernels->rows;
 	for (long tile = 0; tile < rows; tile += height)
-		for (long at = 0; at < p->depth; at++)
+		for (long at = 0; at < product->depth; at++)
 			for (long i = 0; i < height; i++) {
-				bool there = first + tile + i < p->m;
-				*to++ = there ? p->a[(first + tile + i) * p->k + p->from + at] : 0;
+				bool there = first + tile + i < product->m;
+				*to++ = there ? product->a[(first + tile + i) * product->k + product->from + at] : 0;
 			}
 }
 
 /* A tile at the rim is computed aside and what exists of it copied. */
-static void multiply_tile(const struct product *p, const float *a, long strip, long row) {
-	const lk_kernels *kernels = p->kernels;
-	long column = strip * kernels->columns, add = p->from > 0;
-	const float *b = p->slab + column * p->depth;
-	float *c = p->c + row * p->n + column, aside[TILE];
-	long rows = p->m - row, columns = p->n - column;
+static void multiply_tile(const struct product *product, const float *a, long strip, long row) {
+	const lk_kernels *kernels = product->kernels;
+	long column = strip * kernels->columns, add = product->from > 0;
+	const float *b = product->slab + column * product->depth;
+	float *c = product->c + row * product->n + column, aside[TILE];
+	long rows = product->m - row, columns = product->n - column;
 	if (rows >= kernels->rows && columns >= kernels->columns) {
-		kernels->tile(p->depth, a, b, c, p->n, add);
+		kernels->tile(product->depth, a, b, c, product->n, add);
 		return;
 	}
 	if (rows > kernels->rows) rows = kernels->rows;
 	if (columns > kernels->columns) columns = kernels->columns;
-	kernels->tile(p->depth, a, b, aside, kernels->columns, false);
+	kernels->tile(product->depth, a, b, aside, kernels->columns, false);
 	for (long i = 0; i < rows; i++)
 		for (long j = 0; j < columns; j++)
-			c[i * p->n + j] = aside[i * kernels->columns + j] + (add ? c[i * p->n + j] : 0);
+			c[i * product->n + j] = aside[i * kernels->columns + j] + (add ? c[i * product->n + j] : 0);
 }
 
 static void multiply_blocks(void *context, int thread, int threads) {
-	const struct product *p = context;
-	float *packed = p->blocks + thread * block_floats();
-	for (long block = thread; block < pieces(p->m, p->block); block += threads) {
-		long first = block * p->block, rows = p->m - first < p->block ? p->m - first : p->block;
-		pack_block(p, first, rows, packed);
-		for (long strip = 0; strip < pieces(p->n, p->kernels->columns); strip++)
-			for (long row = 0; row < rows; row += p->kernels->rows)
-				multiply_tile(p, packed + row * p->depth, strip, first + row);
+	const struct product *product = context;
+	float *packed = product->blocks + thread * block_floats();
+	for (long block = thread; block < pieces(product->m, product->block); block += threads) {
+		long first = block * product->block, rows = product->m - first < product->block ? product->m - first : product->block;
+		pack_block(product, first, rows, packed);
+		for (long strip = 0; strip < pieces(product->n, product->kernels->columns); strip++)
+			for (long row = 0; row < rows; row += product->kernels->rows)
+				multiply_tile(product, packed + row * product->depth, strip, first + row);
 	}
 }
 

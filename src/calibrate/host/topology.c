@@ -79,10 +79,10 @@ bool lk_topology_read(const char *text, lk_topology *out) {
 	return out->gpus > 0 && rows == out->gpus;
 }
 
-int lk_topology_joined(const lk_topology *t, int *pairs) {
+int lk_topology_joined(const lk_topology *topology, int *pairs) {
 	int joined = 0;
-	*pairs = t->gpus * (t->gpus - 1) / 2;
-	for (int i = 0; i < t->gpus; i++)
-		for (int j = i + 1; j < t->gpus; j++) joined += strncmp(t->link[i][j], "NV", 2) == 0;
+	*pairs = topology->gpus * (topology->gpus - 1) / 2;
+	for (int i = 0; i < topology->gpus; i++)
+		for (int j = i + 1; j < topology->gpus; j++) joined += strncmp(topology->link[i][j], "NV", 2) == 0;
 	return joined;
 }

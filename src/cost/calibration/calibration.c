@@ -90,10 +90,10 @@ void lk_calibration_put(lk_calibration_row *row, const char *name, double value)
 	row->value[row->count++] = value;
 }
 
-const lk_calibration_row *lk_calibration_find(const lk_calibration *c, const char *family, const char *subject,
+const lk_calibration_row *lk_calibration_find(const lk_calibration *calibration, const char *family, const char *subject,
                                               const char *variant) {
-	for (size_t i = c->rows.count; i-- > 0;) {
-		const lk_calibration_row *row = &c->rows.at[i];
+	for (size_t i = calibration->rows.count; i-- > 0;) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
 		if (*row->family == *family && strcmp(row->family, family) == 0 && lk_same_name(row->subject, subject) && lk_same_name(row->variant, variant))
 			return row;
 	}

@@ -51,7 +51,7 @@ const lk_calibration *lk_calibration_current(void);
 lk_status lk_calibration_use(const char *path, lk_error *err);
 
 /* The row of a family, subject and variant (compared as lk_same_name does), or NULL. */
-const lk_calibration_row *lk_calibration_find(const lk_calibration *c, const char *family, const char *subject,
+const lk_calibration_row *lk_calibration_find(const lk_calibration *calibration, const char *family, const char *subject,
                                               const char *variant);
 /* A number of a row; `otherwise` where the row is NULL or has none of that name. */
 double lk_calibration_value(const lk_calibration_row *row, const char *name, double otherwise);

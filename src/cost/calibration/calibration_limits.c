@@ -184,8 +184,8 @@ static const struct limit {
 
 enum { LIMITS = sizeof limits / sizeof *limits };
 
-static bool is_of(const struct limit *l, const lk_calibration_row *row) {
-	return strcmp(l->family, row->family) == 0 && (!l->subject || lk_same_name(l->subject, row->subject));
+static bool is_of(const struct limit *limit, const lk_calibration_row *row) {
+	return strcmp(limit->family, row->family) == 0 && (!limit->subject || lk_same_name(limit->subject, row->subject));
 }
 
 static lk_status fail_name(const lk_calibration_row *row, const char *name, lk_error *err) {
@@ -204,11 +204,11 @@ static lk_status fail_name(const lk_calibration_row *row, const char *name, lk_e
 lk_status lk_calibration_check(const lk_calibration_row *row, int index, lk_error *err) {
 	double value = row->value[index];
 	for (int i = 0; i < LIMITS; i++) {
-		const struct limit *l = &limits[i];
-		if (!is_of(l, row) || strcmp(l->name, row->name[index]) != 0) continue;
-		if (value >= l->low && value <= l->high) return LK_OK;
-		lk_fail(err, LK_ERR_INPUT, row->where, "%s=%g is out of range", l->name, value);
-		return lk_hint(err, "give a number from %g to %g", l->low, l->high);
+		const struct limit *limit = &limits[i];
+		if (!is_of(limit, row) || strcmp(limit->name, row->name[index]) != 0) continue;
+		if (value >= limit->low && value <= limit->high) return LK_OK;
+		lk_fail(err, LK_ERR_INPUT, row->where, "%s=%g is out of range", limit->name, value);
+		return lk_hint(err, "give a number from %g to %g", limit->low, limit->high);
 	}
 	return fail_name(row, row->name[index], err);
 }

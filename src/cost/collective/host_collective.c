@@ -49,111 +49,111 @@ static struct cost sum(struct cost a, struct cost b) {
 }
 
 /* Messages of `bytes`, one or both ways; what shares a NIC goes through it one after another. */
-static struct cost move(const struct job *j, bool leaves, double bytes, double share, bool both) {
-	const lk_message_times *times = !j->messages ? NULL : leaves ? &j->messages->between : &j->messages->inside;
-	if (!times || !times->count) return (struct cost){j->links.alpha[leaves], bytes * j->links.beta[leaves] * share};
-	double first = lk_message_seconds(times, 1, both), all = bytes * share * (leaves ? j->sharing : 1);
+static struct cost move(const struct job *job, bool leaves, double bytes, double share, bool both) {
+	const lk_message_times *times = !job->messages ? NULL : leaves ? &job->messages->between : &job->messages->inside;
+	if (!times || !times->count) return (struct cost){job->links.alpha[leaves], bytes * job->links.beta[leaves] * share};
+	double first = lk_message_seconds(times, 1, both), all = bytes * share * (leaves ? job->sharing : 1);
 	return (struct cost){first, lk_message_seconds(times, all, both) - first};
 }
 
 /* One round in which every rank sends `bytes` to the rank at this distance. */
-static struct cost exchange(const struct job *j, double distance, double bytes) {
-	bool leaves = distance >= j->ppn;
-	return move(j, leaves, bytes, leaves ? j->ppn : 1, true);
+static struct cost exchange(const struct job *job, double distance, double bytes) {
+	bool leaves = distance >= job->ppn;
+	return move(job, leaves, bytes, leaves ? job->ppn : 1, true);
 }
 
 /* A round of a ring: as slow as its slowest hop, one of which per node leaves it. */
-static struct cost hop(const struct job *j, double bytes) {
-	bool leaves = j->p > j->ppn;
-	struct cost inside = move(j, false, bytes, 1, true), outside = move(j, true, bytes, 1, true);
+static struct cost hop(const struct job *job, double bytes) {
+	bool leaves = job->p > job->ppn;
+	struct cost inside = move(job, false, bytes, 1, true), outside = move(job, true, bytes, 1, true);
 	if (!leaves) return inside;
 	return (struct cost){outside.wait, fmax(inside.move, outside.move)};
 }
 
-static struct cost ring_pass(const struct job *j) {
-	struct cost one = hop(j, j->n / j->p);
-	return (struct cost){(j->p - 1) * one.wait, (j->p - 1) * one.move};
+static struct cost ring_pass(const struct job *job) {
+	struct cost one = hop(job, job->n / job->p);
+	return (struct cost){(job->p - 1) * one.wait, (job->p - 1) * one.move};
 }
 
-static struct cost reducing(const struct job *j, double bytes) {
-	return (struct cost){0, bytes * j->links.gamma};
+static struct cost reducing(const struct job *job, double bytes) {
+	return (struct cost){0, bytes * job->links.gamma};
 }
 
 /* All n bytes in every round. */
-static struct cost full_rounds(const struct job *j, double bytes) {
+static struct cost full_rounds(const struct job *job, double bytes) {
 	struct cost all = {0, 0};
-	for (int i = 0; i < j->rounds; i++) all = sum(all, exchange(j, ldexp(1, i), bytes));
+	for (int i = 0; i < job->rounds; i++) all = sum(all, exchange(job, ldexp(1, i), bytes));
 	return all;
 }
 
 /* The same one way: down a tree, or up. */
-static struct cost tree_rounds(const struct job *j, double bytes) {
+static struct cost tree_rounds(const struct job *job, double bytes) {
 	struct cost all = {0, 0};
-	for (int i = 0; i < j->rounds; i++) {
-		bool leaves = ldexp(1, i) >= j->ppn;
-		all = sum(all, move(j, leaves, bytes, leaves ? j->ppn : 1, false));
+	for (int i = 0; i < job->rounds; i++) {
+		bool leaves = ldexp(1, i) >= job->ppn;
+		all = sum(all, move(job, leaves, bytes, leaves ? job->ppn : 1, false));
 	}
 	return all;
 }
 
 /* Rounds of n/2, n/4, ...: the far partners get the small parts. */
-static struct cost halving(const struct job *j) {
+static struct cost halving(const struct job *job) {
 	struct cost all = {0, 0};
-	double left = j->n * (j->p - 1) / j->p, part = j->n / 2;
-	for (int i = 0; i < j->rounds; i++, part /= 2) {
-		double bytes = i == j->rounds - 1 ? left : fmin(part, left);
-		all = sum(all, exchange(j, ldexp(1, i), bytes));
+	double left = job->n * (job->p - 1) / job->p, part = job->n / 2;
+	for (int i = 0; i < job->rounds; i++, part /= 2) {
+		double bytes = i == job->rounds - 1 ? left : fmin(part, left);
+		all = sum(all, exchange(job, ldexp(1, i), bytes));
 		left -= bytes;
 	}
 	return all;
 }
 
-static struct cost binomial(const struct job *j) {
-	return tree_rounds(j, j->n);
+static struct cost binomial(const struct job *job) {
+	return tree_rounds(job, job->n);
 }
 
-static struct cost binomial_reduce(const struct job *j) {
-	return sum(tree_rounds(j, j->n), reducing(j, j->n * j->rounds));
+static struct cost binomial_reduce(const struct job *job) {
+	return sum(tree_rounds(job, job->n), reducing(job, job->n * job->rounds));
 }
 
-static struct cost recursive_doubling(const struct job *j) {
-	return sum(full_rounds(j, j->n), reducing(j, j->n * j->rounds));
+static struct cost recursive_doubling(const struct job *job) {
+	return sum(full_rounds(job, job->n), reducing(job, job->n * job->rounds));
 }
 
-static struct cost rabenseifner(const struct job *j) {
-	return sum(sum(halving(j), halving(j)), reducing(j, j->n * (j->p - 1) / j->p));
+static struct cost rabenseifner(const struct job *job) {
+	return sum(sum(halving(job), halving(job)), reducing(job, job->n * (job->p - 1) / job->p));
 }
 
-static struct cost two_passes(const struct job *j) {
-	return sum(sum(ring_pass(j), ring_pass(j)), reducing(j, j->n * (j->p - 1) / j->p));
+static struct cost two_passes(const struct job *job) {
+	return sum(sum(ring_pass(job), ring_pass(job)), reducing(job, job->n * (job->p - 1) / job->p));
 }
 
-static struct cost reducing_pass(const struct job *j) {
-	return sum(ring_pass(j), reducing(j, j->n * (j->p - 1) / j->p));
+static struct cost reducing_pass(const struct job *job) {
+	return sum(ring_pass(job), reducing(job, job->n * (job->p - 1) / job->p));
 }
 
-static struct cost reducing_halving(const struct job *j) {
-	return sum(halving(j), reducing(j, j->n * (j->p - 1) / j->p));
+static struct cost reducing_halving(const struct job *job) {
+	return sum(halving(job), reducing(job, job->n * (job->p - 1) / job->p));
 }
 
-static struct cost scatter_gather(const struct job *j) {
-	return sum(halving(j), ring_pass(j));
+static struct cost scatter_gather(const struct job *job) {
+	return sum(halving(job), ring_pass(job));
 }
 
-static struct cost bruck(const struct job *j) {
-	return full_rounds(j, j->n / 2);
+static struct cost bruck(const struct job *job) {
+	return full_rounds(job, job->n / 2);
 }
 
 /* All ranks of a node send to other nodes in most rounds. */
-static struct cost pairwise(const struct job *j) {
-	double near = j->ppn - 1, far = j->p - j->ppn, each = j->n / j->p;
-	struct cost inside = exchange(j, 0, each), outside = exchange(j, j->ppn, each);
+static struct cost pairwise(const struct job *job) {
+	double near = job->ppn - 1, far = job->p - job->ppn, each = job->n / job->p;
+	struct cost inside = exchange(job, 0, each), outside = exchange(job, job->ppn, each);
 	return (struct cost){near * inside.wait + far * outside.wait, near * inside.move + far * outside.move};
 }
 
-static struct cost message(const struct job *j) {
-	bool leaves = j->p > j->ppn;
-	return move(j, leaves, j->n, 1, false);
+static struct cost message(const struct job *job) {
+	bool leaves = job->p > job->ppn;
+	return move(job, leaves, job->n, 1, false);
 }
 
 enum { MPI = 1 << LK_HOST_MPI, GLOO = 1 << LK_HOST_GLOO };
@@ -205,12 +205,12 @@ lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind, cons
 /* What the library took of what the algorithms say, among the ranks that were measured. 1: nothing was. */
 static double library_share(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,
                             double bytes, bool behind) {
-	const lk_collective_times *t = messages ? &messages->collective[kind] : NULL;
-	if (!t || !t->count) return 1;
+	const lk_collective_times *times = messages ? &messages->collective[kind] : NULL;
+	if (!times || !times->count) return 1;
 	lk_group_shape there = *group;
-	there.ranks = t->ranks, there.nodes = t->nodes, there.sharing = 1;
-	there.ranks_per_node = (t->ranks + t->nodes - 1) / t->nodes;
-	return lk_collective_seconds(t, bytes, behind) / fastest(LK_HOST_MPI, messages, kind, &there, bytes).seconds;
+	there.ranks = times->ranks, there.nodes = times->nodes, there.sharing = 1;
+	there.ranks_per_node = (times->ranks + times->nodes - 1) / times->nodes;
+	return lk_collective_seconds(times, bytes, behind) / fastest(LK_HOST_MPI, messages, kind, &there, bytes).seconds;
 }
 
 lk_host_cost lk_host_collective_measured(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,

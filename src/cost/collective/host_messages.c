@@ -15,13 +15,13 @@ static double number(const lk_value *object, const char *key) {
 }
 
 /* Keeps them in order; false: one of this size is there, or there are too many. */
-static bool insert(lk_message_times *t, double bytes, double alone, double both) {
-	int at = t->count;
-	while (at > 0 && t->bytes[at - 1] > bytes) at--;
-	if (t->count == LK_MESSAGE_SIZES || (at > 0 && t->bytes[at - 1] == bytes)) return false;
-	for (int i = t->count++; i > at; i--)
-		t->bytes[i] = t->bytes[i - 1], t->alone[i] = t->alone[i - 1], t->both[i] = t->both[i - 1];
-	t->bytes[at] = bytes, t->alone[at] = alone, t->both[at] = both;
+static bool insert(lk_message_times *times, double bytes, double alone, double both) {
+	int at = times->count;
+	while (at > 0 && times->bytes[at - 1] > bytes) at--;
+	if (times->count == LK_MESSAGE_SIZES || (at > 0 && times->bytes[at - 1] == bytes)) return false;
+	for (int i = times->count++; i > at; i--)
+		times->bytes[i] = times->bytes[i - 1], times->alone[i] = times->alone[i - 1], times->both[i] = times->both[i - 1];
+	times->bytes[at] = bytes, times->alone[at] = alone, times->both[at] = both;
 	return true;
 }
 
@@ -48,24 +48,24 @@ static lk_collective_times *times_of(const lk_value *kind, lk_host_messages *out
 /* Of one kind: as many ranks and nodes each, sizes in ascending order. */
 static lk_status add_collective(const lk_value *item, const char *path, lk_host_messages *out, lk_error *err) {
 	bool object = item->kind == LK_JSON_OBJECT;
-	lk_collective_times *t = object ? times_of(lk_json_get(item, "kind"), out) : NULL;
+	lk_collective_times *times = object ? times_of(lk_json_get(item, "kind"), out) : NULL;
 	double bytes = object ? number(item, "bytes") : NAN, ranks = object ? number(item, "ranks") : NAN;
 	double alone = object ? 1e-6 * number(item, "alone_us") : NAN, behind = object ? 1e-6 * number(item, "behind_us") : NAN;
 	double nodes = object ? number(item, "nodes") : NAN;
 	char where[300];
 	snprintf(where, sizeof where, "%.250s:%d:%d", path, item->line, item->column);
-	if (!t) return lk_fail(err, LK_ERR_INPUT, where, "a measured collective needs a kind, such as \"all_reduce\"");
+	if (!times) return lk_fail(err, LK_ERR_INPUT, where, "a measured collective needs a kind, such as \"all_reduce\"");
 	if (!(bytes >= 1 && bytes <= 1e12 && alone > 0 && alone < 1e6 && behind > 0 && behind < 1e6))
 		return lk_fail(err, LK_ERR_INPUT, where, "a collective needs bytes, alone_us and behind_us, above 0");
 	if (!(ranks >= 2 && ranks <= 1e6 && nodes >= 1 && nodes <= ranks))
 		return lk_fail(err, LK_ERR_INPUT, where, "a collective needs 2 ranks or more, and at most as many nodes");
-	bool follows = !t->count || (bytes > t->bytes[t->count - 1] && t->ranks == (int)ranks && t->nodes == (int)nodes);
-	if (!follows || t->count == LK_MESSAGE_SIZES)
+	bool follows = !times->count || (bytes > times->bytes[times->count - 1] && times->ranks == (int)ranks && times->nodes == (int)nodes);
+	if (!follows || times->count == LK_MESSAGE_SIZES)
 		return lk_fail(err, LK_ERR_INPUT, where, "collectives of one kind stand by ascending size, all of as many ranks and "
 		               "nodes, at most %d of them", LK_MESSAGE_SIZES);
-	t->ranks = (int)ranks, t->nodes = (int)nodes;
-	t->bytes[t->count] = bytes, t->alone[t->count] = alone, t->behind[t->count] = behind;
-	t->count++;
+	times->ranks = (int)ranks, times->nodes = (int)nodes;
+	times->bytes[times->count] = bytes, times->alone[times->count] = alone, times->behind[times->count] = behind;
+	times->count++;
 	return LK_OK;
 }
 
@@ -116,10 +116,10 @@ static double at_size(const double *sizes, const double *s, int count, double by
 	return fmax(s[at - 1] + fmax(slope, 0) * (bytes - sizes[at - 1]), s[at - 1]);
 }
 
-double lk_message_seconds(const lk_message_times *t, double bytes, bool both) {
-	return at_size(t->bytes, both ? t->both : t->alone, t->count, bytes);
+double lk_message_seconds(const lk_message_times *times, double bytes, bool both) {
+	return at_size(times->bytes, both ? times->both : times->alone, times->count, bytes);
 }
 
-double lk_collective_seconds(const lk_collective_times *t, double bytes, bool behind) {
-	return at_size(t->bytes, behind ? t->behind : t->alone, t->count, bytes);
+double lk_collective_seconds(const lk_collective_times *times, double bytes, bool behind) {
+	return at_size(times->bytes, behind ? times->behind : times->alone, times->count, bytes);
 }

@@ -70,14 +70,14 @@ static double nic_bytes(lk_proto proto) {
 static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
 					  const lk_nccl_terms *terms) {
 	static const double ll_base = 6.6; /* the fixed latency of LL: part of the fabric's launch */
-	const lk_nccl_globals *g = &lk_nccl_global;
+	const lk_nccl_globals *globals = &lk_nccl_global;
 	bool multicast = algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE, simple = proto == LK_PROTO_SIMPLE && !multicast;
-	double launch = site->fabric->launch * pow(fmin(site->ppn, 8), g->ranks);
-	double base = g->base * (multicast ? terms->base : terms->base - ll_base);
-	double hops = g->hops * terms->hops * (simple ? g->simple_hops : 1);
-	if (site->generation >= LK_NCCL_HOPPER) hops *= g->hopper_hops;
-	double channel = site->fabric->channel * (proto == LK_PROTO_LL ? g->ll_channel : 1);
-	double network = g->net_hops * terms->net + terms->network + (site->sockets ? g->socket_us * terms->crossings : 0);
+	double launch = site->fabric->launch * pow(fmin(site->ppn, 8), globals->ranks);
+	double base = globals->base * (multicast ? terms->base : terms->base - ll_base);
+	double hops = globals->hops * terms->hops * (simple ? globals->simple_hops : 1);
+	if (site->generation >= LK_NCCL_HOPPER) hops *= globals->hopper_hops;
+	double channel = site->fabric->channel * (proto == LK_PROTO_LL ? globals->ll_channel : 1);
+	double network = globals->net_hops * terms->net + terms->network + (site->sockets ? globals->socket_us * terms->crossings : 0);
 	return fmax(launch + base + hops + channel * (channels_at(site, algo, proto, bytes) - 1) + network, .1);
 }
 

@@ -21,15 +21,15 @@ static double ramp(double causal, bool masked) {
 void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
-	const lk_constants *c = site->constants;
+	const lk_constants *constants = site->constants;
 	bool backward = ops->kind[op] == LK_OP_ATTENTION_BWD;
 	double head = ops->k[op] > 0 ? ops->k[op] : 128;
-	double efficiency = (backward ? c->attention_backward : c->attention_forward) * head / (head + 32) / 0.8;
+	double efficiency = (backward ? constants->attention_backward : constants->attention_forward) * head / (head + 32) / 0.8;
 	double keys = ops->n[op];
-	efficiency *= keys / (keys + ramp(c->attention_ramp, (ops->flags[op] & LK_OP_CAUSAL) != 0));
-	double compute = ops->flops[op] / (lk_sustained_flops(device, LK_BF16, c->attention_share[device->arch]) * efficiency);
-	double memory = ops->bytes[op] / (device->memory_rate * c->memory_efficiency);
-	double seconds = fmax(compute, memory) + c->kernel_floor_s;
+	efficiency *= keys / (keys + ramp(constants->attention_ramp, (ops->flags[op] & LK_OP_CAUSAL) != 0));
+	double compute = ops->flops[op] / (lk_sustained_flops(device, LK_BF16, constants->attention_share[device->arch]) * efficiency);
+	double memory = ops->bytes[op] / (device->memory_rate * constants->memory_efficiency);
+	double seconds = fmax(compute, memory) + constants->kernel_floor_s;
 	lk_cost_set(out, seconds);
 	double ctas = ceil(ops->m[op] / 128) * ops->batch[op];
 	out->waves = (float)(ctas / (device->sms > 0 ? device->sms : 1));

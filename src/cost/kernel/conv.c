@@ -27,27 +27,27 @@ static struct conv conv_of(const lk_ops *ops, uint32_t op) {
 }
 
 /* Tiles of t x t pixels that cover the images. */
-static double tiles(const struct conv *c, double t) {
-	double along = ceil(c->side / t);
-	return c->pixels / (c->side * c->side) * along * along;
+static double tiles(const struct conv *conv, double t) {
+	double along = ceil(conv->side / t);
+	return conv->pixels / (conv->side * conv->side) * along * along;
 }
 
 /* Additions take a slot of two operations each. A block of 64 filters transforms its pixels (32 additions for a tile and
  * channel) and its sums back (24 for a tile and filter); filters are transformed once. */
-static double fused(const struct conv *c, const lk_gemm_numbers *numbers, const lk_device *device, double bytes) {
+static double fused(const struct conv *conv, const lk_gemm_numbers *numbers, const lk_device *device, double bytes) {
 	const double products = 16, filters = 64;
-	double count = tiles(c, 2), additions = count * (32 * c->in * ceil(c->out / filters) + 24 * c->out);
-	lk_gemm_shape shape = {LK_FP32, products, count, c->out, c->in};
+	double count = tiles(conv, 2), additions = count * (32 * conv->in * ceil(conv->out / filters) + 24 * conv->out);
+	lk_gemm_shape shape = {LK_FP32, products, count, conv->out, conv->in};
 	return lk_gemm_formula(numbers, device, &shape, bytes, NULL) + 2 * additions / lk_peak_flops(device, LK_FP32);
 }
 
 /* Kernels for the pixels, for the filters (or the other gradient), products, and for what comes out. */
-static double apart(const struct conv *c, const lk_gemm_numbers *numbers, const lk_device *device, double stream_rate) {
+static double apart(const struct conv *conv, const lk_gemm_numbers *numbers, const lk_device *device, double stream_rate) {
 	const double products = 36, kernels = 3, width = 4, window = 9;
-	double count = tiles(c, 4), near = c->pixels * (c->in + c->out), far = products * count * (c->in + c->out);
-	double filters = c->in * c->out * (window + products);
-	lk_gemm_shape shape = c->weights ? (lk_gemm_shape){LK_FP32, products, c->out, c->in, count}
-	                                 : (lk_gemm_shape){LK_FP32, products, count, c->out, c->in};
+	double count = tiles(conv, 4), near = conv->pixels * (conv->in + conv->out), far = products * count * (conv->in + conv->out);
+	double filters = conv->in * conv->out * (window + products);
+	lk_gemm_shape shape = conv->weights ? (lk_gemm_shape){LK_FP32, products, conv->out, conv->in, count}
+	                                 : (lk_gemm_shape){LK_FP32, products, count, conv->out, conv->in};
 	return lk_gemm_formula(numbers, device, &shape, NAN, NULL) + width * (near + far + filters) / stream_rate + kernels * numbers->floor_s;
 }
 

@@ -19,28 +19,28 @@ static const double sector = 32, single = 4; /* bytes */
 
 const double lk_lookup_l2_gain = 3.2;
 
-static double element_of(const lk_lookup *l) {
-	return l->element > 0 ? l->element : single;
+static double element_of(const lk_lookup *lookup) {
+	return lookup->element > 0 ? lookup->element : single;
 }
 
 static double sectors(double bytes) {
 	return ceil(bytes / sector) * sector;
 }
 
-static double cached_rows(const lk_lookup *l, const lk_device *device, double lookups) {
-	double warps = fmax(device->sms, 1) * fmax(floor(256 / l->dim), 1);
-	double tables = ceil(warps / fmax(l->batch, 1));
-	return fmin(fmin(floor(0.9 * device->l2_bytes / (tables * element_of(l) * l->dim)), l->rows), lookups);
+static double cached_rows(const lk_lookup *lookup, const lk_device *device, double lookups) {
+	double warps = fmax(device->sms, 1) * fmax(floor(256 / lookup->dim), 1);
+	double tables = ceil(warps / fmax(lookup->batch, 1));
+	return fmin(fmin(floor(0.9 * device->l2_bytes / (tables * element_of(lookup) * lookup->dim)), lookup->rows), lookups);
 }
 
-static double uniform_rows(const lk_lookup *l, double lookups) {
-	return l->rows > 1 ? -l->rows * expm1(lookups * log1p(-1 / l->rows)) : 1;
+static double uniform_rows(const lk_lookup *lookup, double lookups) {
+	return lookup->rows > 1 ? -lookup->rows * expm1(lookups * log1p(-1 / lookup->rows)) : 1;
 }
 
-static double uniform_hits(const lk_lookup *l, double cached, double lookups) {
-	double different = uniform_rows(l, lookups);
+static double uniform_hits(const lk_lookup *lookup, double cached, double lookups) {
+	double different = uniform_rows(lookup, lookups);
 	if (different <= cached) return 1 - different / lookups;
-	return (1 - cached / lookups) * cached / l->rows;
+	return (1 - cached / lookups) * cached / lookup->rows;
 }
 
 static double reused_hits(const lk_locality *locality, double cached) {
@@ -50,36 +50,36 @@ static double reused_hits(const lk_locality *locality, double cached) {
 }
 
 /* Without a histogram NULL: rows are equally likely. */
-static const lk_locality *locality_of(const lk_lookup *l, double lookups, lk_locality *room) {
-	if (l->locality || !l->reuse) return l->locality;
-	lk_locality_reuse(l->reuse, NULL, l->rows, lookups, room);
+static const lk_locality *locality_of(const lk_lookup *lookup, double lookups, lk_locality *room) {
+	if (lookup->locality || !lookup->reuse) return lookup->locality;
+	lk_locality_reuse(lookup->reuse, NULL, lookup->rows, lookups, room);
 	return room;
 }
 
-lk_lookup_traffic lk_lookup_traffic_of(const lk_lookup *l, const lk_device *device) {
-	double lookups = fmax(l->batch * l->pooling, 1), cached = cached_rows(l, device, lookups);
+lk_lookup_traffic lk_lookup_traffic_of(const lk_lookup *lookup, const lk_device *device) {
+	double lookups = fmax(lookup->batch * lookup->pooling, 1), cached = cached_rows(lookup, device, lookups);
 	lk_locality room;
-	const lk_locality *locality = locality_of(l, lookups, &room);
-	double hit = locality ? reused_hits(locality, cached) : uniform_hits(l, cached, lookups);
+	const lk_locality *locality = locality_of(lookup, lookups, &room);
+	double hit = locality ? reused_hits(locality, cached) : uniform_hits(lookup, cached, lookups);
 	hit = fmin(fmax(hit, 0), 1);
-	double row = sectors(element_of(l) * l->dim), weights = l->pooling * row * (l->backward ? 2 : 1);
+	double row = sectors(element_of(lookup) * lookup->dim), weights = lookup->pooling * row * (lookup->backward ? 2 : 1);
 	/* of each sample and table: place of the table, two offsets, indices, the sum or its gradient */
-	double once = sector + 2 * sector + sectors(4 * l->pooling) + sectors(single * l->dim), warps = l->batch * l->tables;
+	double once = sector + 2 * sector + sectors(4 * lookup->pooling) + sectors(single * lookup->dim), warps = lookup->batch * lookup->tables;
 	double state = 0;
-	if (l->backward && l->state > 0)
-		state = 2 * sectors(l->state) * l->tables * (locality ? lk_locality_rows(locality) : uniform_rows(l, lookups));
+	if (lookup->backward && lookup->state > 0)
+		state = 2 * sectors(lookup->state) * lookup->tables * (locality ? lk_locality_rows(locality) : uniform_rows(lookup, lookups));
 	return (lk_lookup_traffic){hit, warps * (once + (1 - hit) * weights) + state, warps * hit * weights};
 }
 
 /* Short rows leave lanes of the warp idle; measured by the authors, forward. */
-static double idle_lanes(const lk_lookup *l) {
-	if (l->backward || l->dim > 64) return 1;
-	return l->dim > 32 ? 1.1 : 1.55;
+static double idle_lanes(const lk_lookup *lookup) {
+	if (lookup->backward || lookup->dim > 64) return 1;
+	return lookup->dim > 32 ? 1.1 : 1.55;
 }
 
-double lk_lookup_seconds(const lk_lookup *l, const lk_device *device, double memory_rate, double l2_rate) {
-	lk_lookup_traffic t = lk_lookup_traffic_of(l, device);
-	return fmax(t.dram / memory_rate, t.l2 / l2_rate) * idle_lanes(l);
+double lk_lookup_seconds(const lk_lookup *lookup, const lk_device *device, double memory_rate, double l2_rate) {
+	lk_lookup_traffic t = lk_lookup_traffic_of(lookup, device);
+	return fmax(t.dram / memory_rate, t.l2 / l2_rate) * idle_lanes(lookup);
 }
 
 /* In a step graph: lookups that state their pooling (k); others only their bytes. */
@@ -99,7 +99,7 @@ void lk_cost_embedding(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 }
 
 lk_lookup lk_lookup_of(const lk_graph *graph, uint32_t op) {
-	const lk_ops *o = &graph->ops;
-	return (lk_lookup){.batch = o->m[op], .tables = o->batch[op], .rows = fmax(o->window[op], 1), .dim = fmax(o->n[op], 1),
-	                   .pooling = o->k[op], .backward = o->phase[op] == LK_PHASE_BACKWARD};
+	const lk_ops *ops = &graph->ops;
+	return (lk_lookup){.batch = ops->m[op], .tables = ops->batch[op], .rows = fmax(ops->window[op], 1), .dim = fmax(ops->n[op], 1),
+	                   .pooling = ops->k[op], .backward = ops->phase[op] == LK_PHASE_BACKWARD};
 }

@@ -23,8 +23,8 @@ typedef struct lk_locality {
 	double rows[LK_LOCALITY_CLASSES], times[LK_LOCALITY_CLASSES]; /* rows looked up so many times; most often first */
 } lk_locality;
 
-double lk_locality_rows(const lk_locality *l);    /* different rows that the batch touches */
-double lk_locality_lookups(const lk_locality *l);
+double lk_locality_rows(const lk_locality *locality);    /* different rows that the batch touches */
+double lk_locality_lookups(const lk_locality *locality);
 
 /* Lookups into `rows` rows, the i-th with a probability like i^-skew; 0: uniform. Independent draws. */
 void lk_locality_zipf(double rows, double lookups, double skew, lk_locality *out);
@@ -34,17 +34,17 @@ void lk_locality_reuse(const double *unique, const double *access, double rows, 
 /* The same where the histogram is one of `of` samples with `pooling` lookups each, for a batch of fewer samples: thinned. */
 void lk_locality_reuse_at(const double *unique, const double *access, double of, double rows, double pooling, double batch, lk_locality *out);
 /* Of a batch that keeps each lookup with this probability: binomial thinning. */
-void lk_locality_thin(const lk_locality *l, double keep, lk_locality *out);
+void lk_locality_thin(const lk_locality *locality, double keep, lk_locality *out);
 /* Back to shares of each bin; either may be NULL. */
-void lk_locality_bins(const lk_locality *l, double unique[LK_REUSE_BINS], double access[LK_REUSE_BINS]);
+void lk_locality_bins(const lk_locality *locality, double unique[LK_REUSE_BINS], double access[LK_REUSE_BINS]);
 /* Share of lookups that fall on the `held` rows that are looked up most often. */
-double lk_locality_covered(const lk_locality *l, double held);
+double lk_locality_covered(const lk_locality *locality, double held);
 
 /* The row of 0 .. rows-1 that stands in a place of the same: a permutation in no order, so that rows that are looked up often
  * lie anywhere. */
 uint64_t lk_locality_row(uint64_t place, uint64_t rows, uint64_t seed);
 /* Draws `count` indices below `rows` in random order, with the reuse of the classes, scaled to that many; deterministic. */
-void lk_locality_draw(const lk_locality *l, uint64_t rows, uint64_t seed, size_t count, uint32_t *out);
+void lk_locality_draw(const lk_locality *locality, uint64_t rows, uint64_t seed, size_t count, uint32_t *out);
 
 typedef struct lk_lookup {
 	double batch, tables, rows, dim, pooling; /* rows and pooling of each table */
@@ -112,7 +112,7 @@ typedef struct lk_host_lookup {
 bool lk_host_lookup_of(const lk_calibration_row *row, lk_host_lookup *out);
 /* The first number that a row lacks; NULL: none. */
 const char *lk_host_lookup_missing(const lk_calibration_row *row);
-void lk_host_lookup_put(const lk_host_lookup *h, lk_calibration_row *row);
+void lk_host_lookup_put(const lk_host_lookup *lookup, lk_calibration_row *row);
 
 /* What a step of a rank touches: forward of all its tables, then backward of all. From one use of a row to its next, in the
  * next batch, all of that passes through the caches, whichever table it belongs to. */
@@ -129,7 +129,7 @@ void lk_host_share_add(lk_host_share *share, const lk_lookup *lookup);
 lk_host_share lk_host_share_of(const lk_host_share *all, int ranks);
 
 /* Seconds of the lookups of lookup->tables equal tables, forward or backward, in a share that they are a part of. */
-double lk_host_lookup_seconds(const lk_host_lookup *h, const lk_lookup *lookup, const lk_host_share *share);
+double lk_host_lookup_seconds(const lk_host_lookup *host_lookup, const lk_lookup *lookup, const lk_host_share *share);
 
 /* ---- the same in three stages, for fits that ask for many times with few laws ---- */
 
@@ -152,8 +152,8 @@ typedef struct lk_host_found {
 } lk_host_found;
 
 void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out);
-void lk_host_lookup_find(const lk_host_lookup *h, const lk_lookup *lookup, const lk_host_uses *uses, const lk_host_share *share,
+void lk_host_lookup_find(const lk_host_lookup *host_lookup, const lk_lookup *lookup, const lk_host_uses *uses, const lk_host_share *share,
                          lk_host_found *out);
-double lk_host_lookup_seconds_of(const lk_host_lookup *h, const lk_lookup *lookup, const lk_host_uses *uses, const lk_host_found *found);
+double lk_host_lookup_seconds_of(const lk_host_lookup *host_lookup, const lk_lookup *lookup, const lk_host_uses *uses, const lk_host_found *found);
 
 #endif

@@ -31,8 +31,8 @@ static const double line_bytes = 64, single = 4, digit_bits = 11 /* of a pass of
                     entries_bytes = 8 * 4096 /* of memory whose page table entries share a line */;
 enum { GAPS = 6 /* equally likely gaps that stand for a geometric time */, PAIR = 16 /* bytes, before and after a pass */, INTERVALS = 20 };
 
-static double element_of(const lk_lookup *l) {
-	return l->element > 0 ? l->element : single;
+static double element_of(const lk_lookup *lookup) {
+	return lookup->element > 0 ? lookup->element : single;
 }
 
 /* Lines that a row of so many bytes lies in, rows packed one behind the other: those of 48 bytes in one or two. */
@@ -48,9 +48,9 @@ static double lines_of(double bytes) {
 /* ---- how long ago rows were used ---- */
 
 /* Different rows that a thread touches in a share x of its lookups. */
-static double touched(const lk_locality *l, double x) {
+static double touched(const lk_locality *locality, double x) {
 	double sum = 0;
-	for (int i = 0; i < l->count; i++) sum += l->rows[i] * -expm1(-l->times[i] * x);
+	for (int i = 0; i < locality->count; i++) sum += locality->rows[i] * -expm1(-locality->times[i] * x);
 	return sum;
 }
 
@@ -82,38 +82,38 @@ static int bin_of(double distance) {
 	return bin < LK_HOST_BINS ? bin : LK_HOST_BINS - 1;
 }
 
-static const lk_locality *locality_of(const lk_lookup *l, lk_locality *room) {
-	double lookups = l->batch * l->pooling;
-	if (l->locality) return l->locality;
-	if (l->reuse) lk_locality_reuse(l->reuse, NULL, l->rows, lookups, room);
-	else lk_locality_zipf(l->rows, lookups, 0, room);
+static const lk_locality *locality_of(const lk_lookup *lookup, lk_locality *room) {
+	double lookups = lookup->batch * lookup->pooling;
+	if (lookup->locality) return lookup->locality;
+	if (lookup->reuse) lk_locality_reuse(lookup->reuse, NULL, lookup->rows, lookups, room);
+	else lk_locality_zipf(lookup->rows, lookups, 0, room);
 	return room;
 }
 
 /* Rows are met for the first time at the begin of a batch, most of them: how many of the lookups around a first one are first
  * ones, too. */
-static double crowd_of(const lk_locality *l, double lookups) {
+static double crowd_of(const lk_locality *locality, double lookups) {
 	double before = 0, from = 0, sum = 0;
 	for (int i = INTERVALS; i-- > 0;) {
-		double to = pow(2, -i * 0.75), now = touched(l, to), share = fmin((now - before) / ((to - from) * lookups), 1);
+		double to = pow(2, -i * 0.75), now = touched(locality, to), share = fmin((now - before) / ((to - from) * lookups), 1);
 		sum += (now - before) * share, before = now, from = to;
 	}
 	return before > 0 ? sum / before : 1;
 }
 
-void lk_host_lookup_uses(const lk_lookup *l, int threads, lk_host_uses *out) {
+void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out) {
 	lk_locality room;
-	const lk_locality *locality = locality_of(l, &room);
-	double bytes = l->dim * element_of(l), passing = l->batch * single * l->dim; /* sums */
+	const lk_locality *locality = locality_of(lookup, &room);
+	double bytes = lookup->dim * element_of(lookup), passing = lookup->batch * single * lookup->dim; /* sums */
 	int bins[GAPS] = {0};
 	*out = (lk_host_uses){.lookups = lk_locality_lookups(locality), .rows = lk_locality_rows(locality)};
 	out->crowd = crowd_of(locality, out->lookups);
-	out->pages = blocks_of(page_bytes, out->rows, bytes, l->rows), out->entries = blocks_of(entries_bytes, out->rows, bytes, l->rows);
+	out->pages = blocks_of(page_bytes, out->rows, bytes, lookup->rows), out->entries = blocks_of(entries_bytes, out->rows, bytes, lookup->rows);
 	passing += single * out->lookups;
 	/* rows that share a line are fetched by the first of them */
-	out->fresh = fmin(footprint(out->rows, bytes, l->rows) / line_bytes / (out->rows * lines_of(bytes)), 1);
-	out->state_lines = l->state > 0 ? footprint(out->rows, l->state, l->rows) / line_bytes : 0;
-	int beside = bin_of(footprint(out->rows, bytes, l->rows) / 2);
+	out->fresh = fmin(footprint(out->rows, bytes, lookup->rows) / line_bytes / (out->rows * lines_of(bytes)), 1);
+	out->state_lines = lookup->state > 0 ? footprint(out->rows, lookup->state, lookup->rows) / line_bytes : 0;
+	int beside = bin_of(footprint(out->rows, bytes, lookup->rows) / 2);
 	double at = 0;
 	for (int i = 0; i < locality->count; i++) {
 		double rows = locality->rows[i], times = locality->times[i], firsts = firsts_of(threads, times), one = fmin(firsts, 1);
@@ -121,7 +121,7 @@ void lk_host_lookup_uses(const lk_lookup *l, int threads, lk_host_uses *out) {
 		/* classes that are close to one another need not be worked out each */
 		for (int g = 0; g < GAPS && times > firsts && !(fabs(times - at) < 0.1 * at); g++) {
 			double gap = -log1p(-(g + 0.5) / GAPS) / times;
-			bins[g] = bin_of(footprint(touched(locality, gap), bytes, l->rows) + gap * passing / threads);
+			bins[g] = bin_of(footprint(touched(locality, gap), bytes, lookup->rows) + gap * passing / threads);
 		}
 		if (times > firsts && !(fabs(times - at) < 0.1 * at)) at = times;
 		for (int g = 0; g < GAPS; g++) out->later[bins[g]] += rows * (times - firsts) / GAPS;
@@ -135,24 +135,24 @@ static double beyond(double cache, double slope, double distance) {
 	return distance > 0 ? 1 / (1 + pow(cache / distance, slope)) : 0;
 }
 
-static void add_found(const lk_host_lookup *h, double distance, double count, double *out) {
-	double far = beyond(h->last_bytes, h->last_slope, distance), past = fmax(beyond(h->near_bytes, h->near_slope, distance), far);
+static void add_found(const lk_host_lookup *lookup, double distance, double count, double *out) {
+	double far = beyond(lookup->last_bytes, lookup->last_slope, distance), past = fmax(beyond(lookup->near_bytes, lookup->near_slope, distance), far);
 	out[LK_HOST_NEAR] += count * (1 - past), out[LK_HOST_LAST] += count * (past - far), out[LK_HOST_FAR] += count * far;
 }
 
-void lk_host_lookup_find(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_share *share,
+void lk_host_lookup_find(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses, const lk_host_share *share,
                          lk_host_found *out) {
-	double between = (share->bytes + share->sorted_bytes) / h->threads, step = h->step_share * between, samples = share->samples / h->threads;
-	*out = (lk_host_found){.unexpected = samples / (samples + h->guesses)};
-	out->lost = beyond(h->span_bytes, 1, share->page_bytes / h->threads), out->lost_again = beyond(h->span_bytes, 1, uses->pages * page_bytes / h->threads);
+	double between = (share->bytes + share->sorted_bytes) / lookup->threads, step = lookup->step_share * between, samples = share->samples / lookup->threads;
+	*out = (lk_host_found){.unexpected = samples / (samples + lookup->guesses)};
+	out->lost = beyond(lookup->span_bytes, 1, share->page_bytes / lookup->threads), out->lost_again = beyond(lookup->span_bytes, 1, uses->pages * page_bytes / lookup->threads);
 	for (int i = 0; i < LK_HOST_BINS; i++)
-		if (uses->later[i] > 0) add_found(h, distance_of(i), uses->later[i], out->lookups);
-	add_found(h, step, uses->first, out->lookups);
-	add_found(h, fmin(step, 4 * h->near_bytes), uses->of_others, out->lookups); /* another thread has had it: the last cache has it */
-	add_found(h, step, 1, out->step);
-	add_found(h, h->sum_share * between, 1, out->sums);
-	add_found(h, l->batch * lines_of(single * l->dim) * line_bytes, 1, out->again);
-	add_found(h, PAIR * uses->lookups / h->threads, 1, out->pairs);
+		if (uses->later[i] > 0) add_found(lookup, distance_of(i), uses->later[i], out->lookups);
+	add_found(lookup, step, uses->first, out->lookups);
+	add_found(lookup, fmin(step, 4 * lookup->near_bytes), uses->of_others, out->lookups); /* another thread has had it: the last cache has it */
+	add_found(lookup, step, 1, out->step);
+	add_found(lookup, lookup->sum_share * between, 1, out->sums);
+	add_found(lookup, l->batch * lines_of(single * l->dim) * line_bytes, 1, out->again);
+	add_found(lookup, PAIR * uses->lookups / lookup->threads, 1, out->pairs);
 }
 
 /* ---- rows ---- */
@@ -168,8 +168,8 @@ static struct row_lines row_lines_of(double bytes) {
 	                   is_long ? lines - ahead_lines : 0};
 }
 
-static double work_of(const lk_host_work *w, const struct row_lines *r) {
-	return w->row_s + w->vector_s * r->vectors + w->tail_s * r->tail;
+static double work_of(const lk_host_work *work, const struct row_lines *lines) {
+	return work->row_s + work->vector_s * lines->vectors + work->tail_s * lines->tail;
 }
 
 /* Of what is waited for, the share that nothing else is waited for meanwhile: where so many of the rows that are fetched
@@ -180,10 +180,10 @@ static double alone(double far) {
 
 /* Rows of which so many are found on each level; among those fetched beside one that is far, a share `crowd` is far, too. Long
  * rows take long enough to hide what is fetched ahead. */
-static double read_of(const lk_host_lookup *h, const lk_host_read *read, const struct row_lines *r, const double *found, double crowd) {
-	double sum = 0, waits = alone(crowd) * fmax(1 - r->vectors / (2 * ahead_lines), 0);
+static double read_of(const lk_host_lookup *lookup, const lk_host_read *read, const struct row_lines *lines, const double *found, double crowd) {
+	double sum = 0, waits = alone(crowd) * fmax(1 - lines->vectors / (2 * ahead_lines), 0);
 	for (int i = LK_HOST_LAST; i < LK_HOST_LEVELS; i++)
-		sum += found[i] * (read[i].row_s + read[i].line_s * r->ahead + h->torn_s[i] * r->torn + read[i].rest_s * r->rest + read[i].wait_s * waits);
+		sum += found[i] * (read[i].row_s + read[i].line_s * lines->ahead + lookup->torn_s[i] * lines->torn + read[i].rest_s * lines->rest + read[i].wait_s * waits);
 	return sum;
 }
 
@@ -194,89 +194,89 @@ static double mean_of(const double *found, const double *seconds) {
 }
 
 /* More for a row's first use: the other cores' caches may hold it, as they used it last. */
-static double from_others(const lk_host_lookup *h, double lines, const lk_host_found *f, double line_s) {
-	return (1 - 1.0 / h->threads) * f->step[LK_HOST_NEAR] * lines * line_s;
+static double from_others(const lk_host_lookup *lookup, double lines, const lk_host_found *found, double line_s) {
+	return (1 - 1.0 / lookup->threads) * found->step[LK_HOST_NEAR] * lines * line_s;
 }
 
 /* ---- forward, backward ---- */
 
 /* Where rows are not near: a page's first waits for page tables if the step has met too many others, later ones if the table
  * has. The line of the table with its entry is as far as anything that the last step has touched, once. */
-static double walks_of(const lk_host_lookup *h, const lk_host_uses *uses, const lk_host_found *f) {
-	double beyond_near = f->lookups[LK_HOST_LAST] + f->lookups[LK_HOST_FAR], firsts = fmin(uses->pages, beyond_near);
-	double far = fmin(uses->entries, firsts) * f->lost * f->step[LK_HOST_FAR];
-	double all = h->walk_s[LK_HOST_FAR] * far + h->walk_s[LK_HOST_LAST] * (firsts * f->lost - far + (beyond_near - firsts) * f->lost_again);
+static double walks_of(const lk_host_lookup *lookup, const lk_host_uses *uses, const lk_host_found *found) {
+	double beyond_near = found->lookups[LK_HOST_LAST] + found->lookups[LK_HOST_FAR], firsts = fmin(uses->pages, beyond_near);
+	double far = fmin(uses->entries, firsts) * found->lost * found->step[LK_HOST_FAR];
+	double all = lookup->walk_s[LK_HOST_FAR] * far + lookup->walk_s[LK_HOST_LAST] * (firsts * found->lost - far + (beyond_near - firsts) * found->lost_again);
 	return all / (1 + 2 * uses->crowd);
 }
 
 /* Lines that are read or written in order: a sum, and the indices of its sample. */
-static double lines_in_order(const lk_lookup *l) {
-	return lines_of(single * l->dim) + l->pooling * single / line_bytes;
+static double lines_in_order(const lk_lookup *lookup) {
+	return lines_of(single * lookup->dim) + lookup->pooling * single / line_bytes;
 }
 
-static double forward_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *f) {
+static double forward_seconds(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *found) {
 	struct row_lines r = row_lines_of(l->dim * element_of(l));
-	double rows = uses->lookups * work_of(&h->add, &r) + read_of(h, h->row, &r, f->lookups, uses->crowd) + walks_of(h, uses, f);
-	rows += uses->first * from_others(h, r.ahead + r.torn + r.rest, f, h->shared_s);
-	double sample = h->sample_s + h->guess_s * f->unexpected + lines_in_order(l) * mean_of(f->sums, h->sum_line_s);
-	return (rows + l->batch * sample) / h->threads + h->call_s;
+	double rows = uses->lookups * work_of(&lookup->add, &r) + read_of(lookup, lookup->row, &r, found->lookups, uses->crowd) + walks_of(lookup, uses, found);
+	rows += uses->first * from_others(lookup, r.ahead + r.torn + r.rest, found, lookup->shared_s);
+	double sample = lookup->sample_s + lookup->guess_s * found->unexpected + lines_in_order(l) * mean_of(found->sums, lookup->sum_line_s);
+	return (rows + l->batch * sample) / lookup->threads + lookup->call_s;
 }
 
 /* Gradients that threads read for the first time, out of so many lookups. */
-static double first_gradients(const lk_host_lookup *h, const lk_lookup *l, double lookups) {
-	return lookups * firsts_of(h->threads, l->pooling) / l->pooling;
+static double first_gradients(const lk_host_lookup *lookup, const lk_lookup *l, double lookups) {
+	return lookups * firsts_of(lookup->threads, l->pooling) / l->pooling;
 }
 
 /* Rows are changed in their order, so that a page is met once. */
-static double change_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *f) {
+static double change_seconds(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *host_found) {
 	struct row_lines r = row_lines_of(l->dim * element_of(l));
 	struct row_lines numbers = {.vectors = l->dim * element_of(l) / line_bytes, .tail = r.tail}; /* the squares' sum takes them one by one */
-	double each = work_of(&h->change, &numbers) + from_others(h, r.ahead + r.torn + r.rest, f, h->update_shared_s), found[LK_HOST_LEVELS];
-	each += uses->state_lines / uses->rows * mean_of(f->step, h->state_s);
+	double each = work_of(&lookup->change, &numbers) + from_others(lookup, r.ahead + r.torn + r.rest, host_found, lookup->update_shared_s), found[LK_HOST_LEVELS];
+	each += uses->state_lines / uses->rows * mean_of(host_found->step, lookup->state_s);
 	double dense = uses->rows / l->rows; /* rows behind one another: the processor's prefetcher has them */
 	r.rest += r.ahead * uses->fresh * dense;
 	r.ahead = r.ahead * uses->fresh * (1 - dense), r.torn *= uses->fresh;
-	double far = uses->entries * f->lost * f->step[LK_HOST_FAR];
-	for (int i = 0; i < LK_HOST_LEVELS; i++) found[i] = uses->rows * f->step[i];
-	return uses->rows * each + read_of(h, h->update, &r, found, uses->rows / uses->lookups) +
-	       h->update_walk_s[LK_HOST_FAR] * far + h->update_walk_s[LK_HOST_LAST] * (uses->pages * f->lost - far);
+	double far = uses->entries * host_found->lost * host_found->step[LK_HOST_FAR];
+	for (int i = 0; i < LK_HOST_LEVELS; i++) found[i] = uses->rows * host_found->step[i];
+	return uses->rows * each + read_of(lookup, lookup->update, &r, found, uses->rows / uses->lookups) +
+	       lookup->update_walk_s[LK_HOST_FAR] * far + lookup->update_walk_s[LK_HOST_LAST] * (uses->pages * host_found->lost - far);
 }
 
-static double backward_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *f) {
+static double backward_seconds(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *host_found) {
 	struct row_lines g = row_lines_of(single * l->dim);
-	double n = uses->lookups, first = first_gradients(h, l, n), found[LK_HOST_LEVELS];
-	for (int i = 0; i < LK_HOST_LEVELS; i++) found[i] = first * f->step[i] + (n - first) * f->again[i];
-	double add = n * work_of(&h->gradient_add, &g) + read_of(h, h->gradient, &g, found, (1 + exp(-l->pooling)) / 2);
+	double n = uses->lookups, first = first_gradients(lookup, l, n), found[LK_HOST_LEVELS];
+	for (int i = 0; i < LK_HOST_LEVELS; i++) found[i] = first * host_found->step[i] + (n - first) * host_found->again[i];
+	double add = n * work_of(&lookup->gradient_add, &g) + read_of(lookup, lookup->gradient, &g, found, (1 + exp(-l->pooling)) / 2);
 	double passes = fmax(ceil(log2(fmax(l->rows, 2)) / digit_bits), 1);
-	double sort = n * (h->pair_s + passes * mean_of(f->pairs, h->sort_s)) + l->batch * h->pair_sample_s;
-	return (add + sort + change_seconds(h, l, uses, f)) / h->threads + h->call_s + passes * h->pass_s;
+	double sort = n * (lookup->pair_s + passes * mean_of(host_found->pairs, lookup->sort_s)) + l->batch * lookup->pair_sample_s;
+	return (add + sort + change_seconds(lookup, l, uses, host_found)) / lookup->threads + lookup->call_s + passes * lookup->pass_s;
 }
 
-double lk_host_lookup_seconds_of(const lk_host_lookup *h, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *found) {
-	return fmax(l->tables, 1) * (l->backward ? backward_seconds(h, l, uses, found) : forward_seconds(h, l, uses, found));
+double lk_host_lookup_seconds_of(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *found) {
+	return fmax(l->tables, 1) * (l->backward ? backward_seconds(lookup, l, uses, found) : forward_seconds(lookup, l, uses, found));
 }
 
-double lk_host_lookup_seconds(const lk_host_lookup *h, const lk_lookup *l, const lk_host_share *share) {
+double lk_host_lookup_seconds(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_share *share) {
 	lk_host_uses uses;
 	lk_host_found found;
 	if (!(l->batch * l->pooling > 0)) return 0;
-	lk_host_lookup_uses(l, h->threads, &uses);
-	lk_host_lookup_find(h, l, &uses, share, &found);
-	return lk_host_lookup_seconds_of(h, l, &uses, &found);
+	lk_host_lookup_uses(l, lookup->threads, &uses);
+	lk_host_lookup_find(lookup, l, &uses, share, &found);
+	return lk_host_lookup_seconds_of(lookup, l, &uses, &found);
 }
 
 /* ---- shares ---- */
 
-void lk_host_share_add(lk_host_share *share, const lk_lookup *l) {
+void lk_host_share_add(lk_host_share *share, const lk_lookup *lookup) {
 	lk_locality room;
-	double lookups = l->batch * l->pooling, tables = fmax(l->tables, 1);
+	double lookups = lookup->batch * lookup->pooling, tables = fmax(lookup->tables, 1);
 	if (!(lookups > 0)) return;
-	double rows = lk_locality_rows(locality_of(l, &room));
-	double bytes = footprint(rows, l->dim * element_of(l), l->rows) + footprint(rows, l->state, l->rows) * (l->state > 0);
-	share->bytes += tables * (bytes + l->batch * 2 * single * l->dim + lookups * single);
+	double rows = lk_locality_rows(locality_of(lookup, &room));
+	double bytes = footprint(rows, lookup->dim * element_of(lookup), lookup->rows) + footprint(rows, lookup->state, lookup->rows) * (lookup->state > 0);
+	share->bytes += tables * (bytes + lookup->batch * 2 * single * lookup->dim + lookups * single);
 	share->sorted_bytes = fmax(share->sorted_bytes, lookups * PAIR);
-	share->page_bytes += tables * blocks_of(page_bytes, rows, l->dim * element_of(l), l->rows) * page_bytes;
-	share->samples += tables * l->batch;
+	share->page_bytes += tables * blocks_of(page_bytes, rows, lookup->dim * element_of(lookup), lookup->rows) * page_bytes;
+	share->samples += tables * lookup->batch;
 }
 
 lk_host_share lk_host_share_of(const lk_host_share *all, int ranks) {
@@ -330,8 +330,8 @@ bool lk_host_lookup_of(const lk_calibration_row *row, lk_host_lookup *out) {
 	return true;
 }
 
-void lk_host_lookup_put(const lk_host_lookup *h, lk_calibration_row *row) {
-	lk_calibration_put(row, "threads", h->threads);
+void lk_host_lookup_put(const lk_host_lookup *lookup, lk_calibration_row *row) {
+	lk_calibration_put(row, "threads", lookup->threads);
 	for (int i = 0; i < NUMBERS; i++)
-		lk_calibration_put(row, numbers[i].name, *(const double *)(const void *)((const char *)h + numbers[i].offset) / numbers[i].unit);
+		lk_calibration_put(row, numbers[i].name, *(const double *)(const void *)((const char *)lookup + numbers[i].offset) / numbers[i].unit);
 }

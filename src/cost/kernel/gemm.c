@@ -8,22 +8,22 @@
 
 /* Products in fp32 run on the vector units, for which the power limit leaves the whole clock: their numbers are those of
  * kernels measured alone on the device or its nearest relative, less the launch that was timed with them. */
-static void take_vector(const lk_constants *c, const lk_device *device, lk_gemm_numbers *numbers) {
+static void take_vector(const lk_constants *constants, const lk_device *device, lk_gemm_numbers *numbers) {
 	lk_gemm_numbers alone;
 	if (!lk_gemm_measured(device, LK_FP32, &alone)) return;
-	numbers->efficiency = fmin(alone.efficiency, 1) * c->vector_products;
+	numbers->efficiency = fmin(alone.efficiency, 1) * constants->vector_products;
 	numbers->tiles = alone.tiles, numbers->fill_s = alone.fill_s, numbers->k_extra = alone.k_extra, numbers->k_step = alone.k_step;
 }
 
 static lk_gemm_numbers numbers_of(const lk_cost_site *site, lk_dtype dtype, double factor) {
-	const lk_constants *c = site->constants;
+	const lk_constants *constants = site->constants;
 	const lk_device *device = site->node->device;
-	double sustained = lk_sustained_flops(device, dtype, c->sustained[device->arch]) / lk_peak_flops(device, dtype);
+	double sustained = lk_sustained_flops(device, dtype, constants->sustained[device->arch]) / lk_peak_flops(device, dtype);
 	lk_gemm_numbers numbers = {
-		.efficiency = c->gemm_efficiency * sustained * factor, .unaligned = 1, .tiles = 1, .fill_s = c->gemm_fill_s,
-		.floor_s = c->kernel_floor_s, .memory = c->memory_efficiency, .blend = INFINITY,
+		.efficiency = constants->gemm_efficiency * sustained * factor, .unaligned = 1, .tiles = 1, .fill_s = constants->gemm_fill_s,
+		.floor_s = constants->kernel_floor_s, .memory = constants->memory_efficiency, .blend = INFINITY,
 	};
-	if (dtype == LK_FP32) take_vector(c, device, &numbers);
+	if (dtype == LK_FP32) take_vector(constants, device, &numbers);
 	return numbers;
 }
 

@@ -51,14 +51,14 @@ static lk_arena arena;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void load(void) {
-	const lk_calibration *c = lk_calibration_current();
+	const lk_calibration *calibration = lk_calibration_current();
 	for (int d = 0; d < LK_DTYPES; d++) {
 		char other[32];
 		lk_error unused;
 		snprintf(other, sizeof other, "%s other", lk_dtype_name((lk_dtype)d));
-		const lk_calibration_row *row = lk_calibration_find(c, "trees", "gemm", lk_dtype_name((lk_dtype)d));
+		const lk_calibration_row *row = lk_calibration_find(calibration, "trees", "gemm", lk_dtype_name((lk_dtype)d));
 		if (row && row->text) lk_trees_read(&arena, row->text, row->where, &measured[d], &unused);
-		row = lk_calibration_find(c, "trees", "gemm", other);
+		row = lk_calibration_find(calibration, "trees", "gemm", other);
 		if (row && row->text) lk_trees_read(&arena, row->text, row->where, &others[d], &unused);
 		if (measured[d].features > LK_GEMM_FEATURES) measured[d].count = 0;
 		if (others[d].features > LK_GEMM_FEATURES) others[d].count = 0;

@@ -34,23 +34,23 @@ static double tile_seconds(const lk_gemm_numbers *numbers, int tile, double rate
 	return 2.0 * tiles[tile].m * tiles[tile].n * k / (rate * efficiency) + numbers->fill_s;
 }
 
-static struct choice tile_time(const lk_gemm_numbers *numbers, int tile, const lk_gemm_shape *s, int splits, int sms,
+static struct choice tile_time(const lk_gemm_numbers *numbers, int tile, const lk_gemm_shape *shape, int splits, int sms,
                         double rate) {
-	double ctas = ceil(s->m / tiles[tile].m) * ceil(s->n / tiles[tile].n) * s->batch * splits;
+	double ctas = ceil(shape->m / tiles[tile].m) * ceil(shape->n / tiles[tile].n) * shape->batch * splits;
 	/* Beyond a few waves persistent kernels and early finishers blur the edge: the last partial wave counts as it is. */
 	double exact = ctas / sms;
 	double waves = exact <= 1 ? 1 : exact < 8 ? ceil(exact) : exact + 0.5;
-	double step = numbers->k_step, k = step > 0 ? ceil(s->k / splits / step) * step : s->k / splits;
+	double step = numbers->k_step, k = step > 0 ? ceil(shape->k / splits / step) * step : shape->k / splits;
 	double per_tile = tile_seconds(numbers, tile, rate / sms, k + numbers->k_extra);
 	double reduce = splits > 1 ? 0.05 * splits * per_tile : 0; /* partial sums are written and added */
 	return (struct choice){waves * per_tile + reduce, exact, tile, splits};
 }
 
-static struct choice best_tile(const lk_gemm_numbers *numbers, const lk_gemm_shape *s, int sms, double rate) {
+static struct choice best_tile(const lk_gemm_numbers *numbers, const lk_gemm_shape *shape, int sms, double rate) {
 	struct choice best = {INFINITY, 0, 0, 1};
 	for (int t = 0; t < TILES; t++) {
-		for (int splits = 1; splits == 1 || (splits <= 4 && s->k / splits >= 512); splits *= 2) {
-			struct choice c = tile_time(numbers, t, s, splits, sms, rate);
+		for (int splits = 1; splits == 1 || (splits <= 4 && shape->k / splits >= 512); splits *= 2) {
+			struct choice c = tile_time(numbers, t, shape, splits, sms, rate);
 			if (c.seconds < best.seconds) best = c;
 			if (c.waves >= 1) break; /* split only what leaves SMs idle */
 		}
@@ -62,14 +62,14 @@ static bool aligned(double elements) {
 	return fmod(elements, 8) == 0;
 }
 
-double lk_gemm_formula(const lk_gemm_numbers *numbers, const lk_device *device, const lk_gemm_shape *s, double bytes,
+double lk_gemm_formula(const lk_gemm_numbers *numbers, const lk_device *device, const lk_gemm_shape *shape, double bytes,
                        lk_gemm_detail *detail) {
-	double rate = lk_peak_flops(device, s->dtype) * numbers->efficiency, width = lk_dtype_bytes(s->dtype);
-	if (!aligned(s->n) || !aligned(s->k)) rate *= numbers->unaligned;
-	struct choice c = best_tile(numbers, s, device->sms > 0 ? device->sms : 1, rate);
-	const struct tile *t = &tiles[c.tile];
-	if (isnan(bytes)) bytes = width * s->batch * (s->m * s->n + s->m * s->k + s->k * s->n);
-	double read = width * s->batch * ceil(s->m / t->m) * ceil(s->n / t->n) * (t->m + t->n) * s->k;
+	double rate = lk_peak_flops(device, shape->dtype) * numbers->efficiency, width = lk_dtype_bytes(shape->dtype);
+	if (!aligned(shape->n) || !aligned(shape->k)) rate *= numbers->unaligned;
+	struct choice c = best_tile(numbers, shape, device->sms > 0 ? device->sms : 1, rate);
+	const struct tile *tile = &tiles[c.tile];
+	if (isnan(bytes)) bytes = width * shape->batch * (shape->m * shape->n + shape->m * shape->k + shape->k * shape->n);
+	double read = width * shape->batch * ceil(shape->m / tile->m) * ceil(shape->n / tile->n) * (tile->m + tile->n) * shape->k;
 	double again = numbers->traffic > 0 ? numbers->traffic * fmax(read - bytes, 0) : 0;
 	double memory = (bytes / numbers->memory + again) / device->memory_rate, p = numbers->blend;
 	if (detail) *detail = (lk_gemm_detail){c.seconds, memory, c.waves, c.tile, c.splits};
@@ -91,14 +91,14 @@ static float share_used(double size, int tile) {
 	return (float)(size / (ceil(size / tile) * tile));
 }
 
-void lk_gemm_features(const lk_gemm_numbers *numbers, const lk_device *d, const lk_gemm_shape *s,
+void lk_gemm_features(const lk_gemm_numbers *numbers, const lk_device *device, const lk_gemm_shape *shape,
                       const lk_gemm_detail *detail, double seconds, float *out) {
 	static const int sides[] = {32, 64, 128, 256};
 	static const struct {
 		int m, n;
 	} grids[] = {{128, 128}, {256, 128}, {128, 256}, {64, 64}, {128, 64}};
-	double b = s->batch, m = s->m, n = s->n, k = s->k, bytes = lk_dtype_bytes(s->dtype) * b * (m * n + m * k + n * k);
-	double sms = d->sms > 0 ? d->sms : 1, peak = lk_peak_flops(d, s->dtype);
+	double b = shape->batch, m = shape->m, n = shape->n, k = shape->k, bytes = lk_dtype_bytes(shape->dtype) * b * (m * n + m * k + n * k);
+	double sms = device->sms > 0 ? device->sms : 1, peak = lk_peak_flops(device, shape->dtype);
 	int f = 0;
 	/* of the shape alone, or beside what the device can do */
 	const double ratios[] = {m, n, k, m * n, m / n, fmin(m, n), b * m * n * k / bytes, seconds / numbers->floor_s,
@@ -113,8 +113,8 @@ void lk_gemm_features(const lk_gemm_numbers *numbers, const lk_device *d, const 
 		out[f++] = (float)(waves / ceil(waves)), out[f++] = (float)log2(waves);
 	}
 	/* of the device */
-	const double of_device[] = {d->arch, sms, d->clock_hz / 1e9, peak / d->memory_rate, d->l2_bytes / 1e6,
-	                            peak / fmax(d->power_w, 1) / 1e9};
+	const double of_device[] = {device->arch, sms, device->clock_hz / 1e9, peak / device->memory_rate, device->l2_bytes / 1e6,
+	                            peak / fmax(device->power_w, 1) / 1e9};
 	for (size_t i = 0; i < sizeof of_device / sizeof *of_device; i++) out[f++] = (float)of_device[i];
 	/* what means something else on each device: for those that were measured */
 	const double sizes[] = {b, m * n * b, b * m * n * k, bytes, seconds};

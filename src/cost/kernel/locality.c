@@ -15,21 +15,21 @@
 
 #include "base/stats.h"
 
-double lk_locality_rows(const lk_locality *l) {
+double lk_locality_rows(const lk_locality *locality) {
 	double sum = 0;
-	for (int i = 0; i < l->count; i++) sum += l->rows[i];
+	for (int i = 0; i < locality->count; i++) sum += locality->rows[i];
 	return sum;
 }
 
-double lk_locality_lookups(const lk_locality *l) {
+double lk_locality_lookups(const lk_locality *locality) {
 	double sum = 0;
-	for (int i = 0; i < l->count; i++) sum += l->rows[i] * l->times[i];
+	for (int i = 0; i < locality->count; i++) sum += locality->rows[i] * locality->times[i];
 	return sum;
 }
 
-static void add(lk_locality *l, double rows, double times) {
-	if (!(rows > 0) || !(times > 0) || l->count == LK_LOCALITY_CLASSES) return;
-	l->rows[l->count] = rows, l->times[l->count++] = times;
+static void add(lk_locality *locality, double rows, double times) {
+	if (!(rows > 0) || !(times > 0) || locality->count == LK_LOCALITY_CLASSES) return;
+	locality->rows[locality->count] = rows, locality->times[locality->count++] = times;
 }
 
 /* ---- Zipf ---- */
@@ -40,9 +40,9 @@ static double weight(double a, double b, double s) {
 	return (pow(b, 1 - s) - pow(a, 1 - s)) / (1 - s);
 }
 
-static void add_touched(lk_locality *l, double rows, double mean) {
+static void add_touched(lk_locality *locality, double rows, double mean) {
 	double touched = -expm1(-mean);
-	if (touched > 0) add(l, rows * touched, mean / touched);
+	if (touched > 0) add(locality, rows * touched, mean / touched);
 }
 
 void lk_locality_zipf(double rows, double lookups, double skew, lk_locality *out) {
@@ -133,8 +133,8 @@ void lk_locality_reuse(const double *unique, const double *access, double rows, 
 	for (int i = 0; i < out->count; i++) out->rows[i] *= fit * scale, out->times[i] /= fit;
 }
 
-void lk_locality_thin(const lk_locality *l, double keep, lk_locality *out) {
-	lk_locality in = *l;
+void lk_locality_thin(const lk_locality *locality, double keep, lk_locality *out) {
+	lk_locality in = *locality;
 	out->count = 0;
 	for (int i = 0; i < in.count; i++) {
 		double touched = keep >= 1 ? 1 : -expm1(in.times[i] * log1p(-keep));
@@ -153,15 +153,15 @@ static int bin_of(double times) {
 	return bin < LK_REUSE_BINS ? bin : LK_REUSE_BINS - 1;
 }
 
-void lk_locality_bins(const lk_locality *l, double unique[LK_REUSE_BINS], double access[LK_REUSE_BINS]) {
+void lk_locality_bins(const lk_locality *locality, double unique[LK_REUSE_BINS], double access[LK_REUSE_BINS]) {
 	double u[LK_REUSE_BINS] = {0}, a[LK_REUSE_BINS] = {0};
-	double rows = lk_locality_rows(l), lookups = lk_locality_lookups(l);
-	for (int i = 0; i < l->count; i++) {
+	double rows = lk_locality_rows(locality), lookups = lk_locality_lookups(locality);
+	for (int i = 0; i < locality->count; i++) {
 		/* between two whole numbers: some rows have the one, some the other */
-		double below = floor(l->times[i]), above = l->times[i] - below;
+		double below = floor(locality->times[i]), above = locality->times[i] - below;
 		int first = bin_of(below), second = bin_of(below + 1);
-		u[first] += l->rows[i] * (1 - above), u[second] += l->rows[i] * above;
-		a[first] += l->rows[i] * (1 - above) * below, a[second] += l->rows[i] * above * (below + 1);
+		u[first] += locality->rows[i] * (1 - above), u[second] += locality->rows[i] * above;
+		a[first] += locality->rows[i] * (1 - above) * below, a[second] += locality->rows[i] * above * (below + 1);
 	}
 	for (int b = 0; b < LK_REUSE_BINS; b++) {
 		if (unique) unique[b] = rows > 0 ? u[b] / rows : 0;
@@ -170,34 +170,34 @@ void lk_locality_bins(const lk_locality *l, double unique[LK_REUSE_BINS], double
 }
 
 /* Classes in order, most frequent first or last, as they usually are. */
-static double covered_in_order(const lk_locality *l, double held, bool rising) {
+static double covered_in_order(const lk_locality *locality, double held, bool rising) {
 	double sum = 0;
-	for (int i = 0; i < l->count && held > 0; i++) {
-		int k = rising ? l->count - 1 - i : i;
-		sum += fmin(held, l->rows[k]) * l->times[k], held -= l->rows[k];
+	for (int i = 0; i < locality->count && held > 0; i++) {
+		int k = rising ? locality->count - 1 - i : i;
+		sum += fmin(held, locality->rows[k]) * locality->times[k], held -= locality->rows[k];
 	}
 	return sum;
 }
 
-static double covered_in_any_order(const lk_locality *l, double held) {
+static double covered_in_any_order(const lk_locality *locality, double held) {
 	double sum = 0;
 	bool taken[LK_LOCALITY_CLASSES] = {false};
 	while (held > 0) {
 		int most = -1;
-		for (int i = 0; i < l->count; i++)
-			if (!taken[i] && (most < 0 || l->times[i] > l->times[most])) most = i;
+		for (int i = 0; i < locality->count; i++)
+			if (!taken[i] && (most < 0 || locality->times[i] > locality->times[most])) most = i;
 		if (most < 0) break;
 		taken[most] = true;
-		sum += fmin(held, l->rows[most]) * l->times[most], held -= l->rows[most];
+		sum += fmin(held, locality->rows[most]) * locality->times[most], held -= locality->rows[most];
 	}
 	return sum;
 }
 
-double lk_locality_covered(const lk_locality *l, double held) {
-	double lookups = lk_locality_lookups(l);
+double lk_locality_covered(const lk_locality *locality, double held) {
+	double lookups = lk_locality_lookups(locality);
 	bool rising = true, falling = true;
-	for (int i = 1; i < l->count; i++) rising &= l->times[i] > l->times[i - 1], falling &= l->times[i] < l->times[i - 1];
-	double sum = rising || falling ? covered_in_order(l, held, rising) : covered_in_any_order(l, held);
+	for (int i = 1; i < locality->count; i++) rising &= locality->times[i] > locality->times[i - 1], falling &= locality->times[i] < locality->times[i - 1];
+	double sum = rising || falling ? covered_in_order(locality, held, rising) : covered_in_any_order(locality, held);
 	return lookups > 0 ? fmin(sum / lookups, 1) : 0;
 }
 
@@ -233,17 +233,17 @@ static void shuffle(uint32_t *at, size_t count, uint64_t seed) {
 	}
 }
 
-void lk_locality_draw(const lk_locality *l, uint64_t rows, uint64_t seed, size_t count, uint32_t *out) {
-	double lookups = lk_locality_lookups(l);
+void lk_locality_draw(const lk_locality *locality, uint64_t rows, uint64_t seed, size_t count, uint32_t *out) {
+	double lookups = lk_locality_lookups(locality);
 	size_t used = 0;
 	uint64_t place = 0;
 	double owed = 0; /* lookups of rows that a class has only in part: the next classes get them */
-	for (int i = 0; i < l->count && lookups > 0; i++) {
-		owed += l->rows[i] * l->times[i] * (double)count / lookups;
-		uint64_t here = (uint64_t)floor(owed / l->times[i] + 1e-9);
-		owed -= (double)here * l->times[i];
+	for (int i = 0; i < locality->count && lookups > 0; i++) {
+		owed += locality->rows[i] * locality->times[i] * (double)count / lookups;
+		uint64_t here = (uint64_t)floor(owed / locality->times[i] + 1e-9);
+		owed -= (double)here * locality->times[i];
 		for (uint64_t r = 0; r < here && used < count; r++, place++) {
-			uint64_t times = whole_by_chance(l->times[i], seed ^ 0xabcdef, place);
+			uint64_t times = whole_by_chance(locality->times[i], seed ^ 0xabcdef, place);
 			uint32_t id = (uint32_t)lk_locality_row(place % rows, rows, seed);
 			for (uint64_t t = 0; t < times && used < count; t++) out[used++] = id;
 		}

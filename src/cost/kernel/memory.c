@@ -63,20 +63,20 @@ static float exposed(const lk_graph *graph, uint32_t op, const lk_device *device
 
 void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	const lk_device *device = site->node->device;
-	const lk_constants *c = site->constants;
+	const lk_constants *constants = site->constants;
 	double bytes = graph->ops.bytes[op];
-	double experts = graph->ops.kind[op] == LK_OP_PERMUTE ? c->expert_efficiency : 1;
+	double experts = graph->ops.kind[op] == LK_OP_PERMUTE ? constants->expert_efficiency : 1;
 	const lk_memory_model model = {
-		.efficiency = (reduces(graph->ops.kind[op]) ? c->norm_efficiency : c->memory_efficiency) * experts *
-		              issued(device, c->stream_issue),
-		.start_s = c->kernel_floor_s, .cache_gain = 1, .cache_share = 0.5,
+		.efficiency = (reduces(graph->ops.kind[op]) ? constants->norm_efficiency : constants->memory_efficiency) * experts *
+		              issued(device, constants->stream_issue),
+		.start_s = constants->kernel_floor_s, .cache_gain = 1, .cache_share = 0.5,
 	};
 	double seconds = lk_memory_seconds(&model, device, &(lk_memory_work){.bytes = bytes});
 	lk_cost_set(out, seconds);
 	out->sm = 1;
 	out->compute = 0.2f; /* issue slots: few SMs are enough to fill the memory pipes */
 	out->memory = (float)fmin(1, bytes / device->memory_rate / seconds);
-	out->exposed = exposed(graph, op, device, seconds, out->memory, c->kernel_floor_s);
+	out->exposed = exposed(graph, op, device, seconds, out->memory, constants->kernel_floor_s);
 }
 
 void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
@@ -90,8 +90,8 @@ void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
  * `batch` counts the fixed costs of a step. */
 void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	const double host_memory_rate = 100e9; /* a socket's share of a rank, eight-channel DDR4/5 between eight GPUs */
-	const lk_constants *c = site->constants;
-	double overhead = site->cuda_graphs ? c->graph_step_overhead_s : c->step_overhead_s;
+	const lk_constants *constants = site->constants;
+	double overhead = site->cuda_graphs ? constants->graph_step_overhead_s : constants->step_overhead_s;
 	lk_cost_set(out, graph->ops.m[op] + graph->ops.bytes[op] / host_memory_rate +
 						 graph->ops.batch[op] * overhead);
 }

@@ -62,9 +62,9 @@ lk_memory_model lk_memory_model_from(const double x[LK_MEMORY_NUMBERS]) {
 	return (lk_memory_model){v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9]};
 }
 
-void lk_memory_model_list(const lk_memory_model *m, double x[LK_MEMORY_NUMBERS]) {
-	const double v[LK_MEMORY_NUMBERS] = {m->efficiency, m->start_s, m->floor_s, m->cache_gain, m->cache_share,
-	                                     m->row_s,      m->pass_s,  m->tail,    m->reread,     m->reread_share};
+void lk_memory_model_list(const lk_memory_model *model, double x[LK_MEMORY_NUMBERS]) {
+	const double v[LK_MEMORY_NUMBERS] = {model->efficiency, model->start_s, model->floor_s, model->cache_gain, model->cache_share,
+	                                     model->row_s,      model->pass_s,  model->tail,    model->reread,     model->reread_share};
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) x[i] = v[i] / lk_memory_numbers[i].unit;
 }
 
@@ -76,9 +76,9 @@ lk_memory_work lk_memory_work_of(const lk_memory_kernel *kernel, double rows, do
 
 /* Threads that an SM holds at a time. Ampere's cards for graphics have less shared memory and fewer threads than
  * GA100. */
-static double resident_threads(const lk_device *d) {
-	if (d->arch == LK_ARCH_TURING) return 1024;
-	if (d->arch == LK_ARCH_ADA || (d->arch == LK_ARCH_AMPERE && d->shared_kib < 160)) return 1536;
+static double resident_threads(const lk_device *device) {
+	if (device->arch == LK_ARCH_TURING) return 1024;
+	if (device->arch == LK_ARCH_ADA || (device->arch == LK_ARCH_AMPERE && device->shared_kib < 160)) return 1536;
 	return 2048;
 }
 
@@ -88,8 +88,8 @@ static double block_threads(lk_memory_grid grid, double width) {
 }
 
 /* Blocks that run at a time on the device. */
-static double blocks_at_once(const lk_device *d, double threads) {
-	return fmax(d->sms, 1) * fmax(floor(resident_threads(d) / threads), 1);
+static double blocks_at_once(const lk_device *device, double threads) {
+	return fmax(device->sms, 1) * fmax(floor(resident_threads(device) / threads), 1);
 }
 
 static double larger4(double a, double b) {
@@ -107,25 +107,25 @@ static double larger8(double a, double b) {
 }
 
 /* Bytes that are read again: all beyond the caches, none far inside them. */
-static double read_again(const lk_memory_model *m, const lk_device *d, const lk_memory_work *w, double blocks) {
-	if (!(m->reread > 0)) return 0;
-	double in_flight = fmin(blocks, w->rows) * w->width * w->element;
-	double fits = m->reread_share * d->l2_bytes / in_flight, fits2 = fits * fits;
-	return m->reread * w->rows * w->width * w->element / (1 + fits2 * fits2);
+static double read_again(const lk_memory_model *model, const lk_device *device, const lk_memory_work *work, double blocks) {
+	if (!(model->reread > 0)) return 0;
+	double in_flight = fmin(blocks, work->rows) * work->width * work->element;
+	double fits = model->reread_share * device->l2_bytes / in_flight, fits2 = fits * fits;
+	return model->reread * work->rows * work->width * work->element / (1 + fits2 * fits2);
 }
 
-double lk_memory_seconds(const lk_memory_model *m, const lk_device *d, const lk_memory_work *w) {
-	double bytes = w->bytes, issue = 0;
-	double rate = d->memory_rate * m->efficiency, cache = m->cache_share * d->l2_bytes;
-	if (bytes < cache) rate *= 1 + m->cache_gain * (1 - bytes / cache);
-	if (w->kernel && w->kernel->grid != LK_GRID_FLAT) {
-		double threads = block_threads(w->kernel->grid, w->width), blocks = blocks_at_once(d, threads);
-		double waves = w->rows / blocks;
-		waves += m->tail * (ceil(waves) - waves);
-		issue = waves * (m->row_s + ceil(w->width / threads) * m->pass_s);
-		if (w->kernel->grid == LK_GRID_REDUCE) bytes += read_again(m, d, w, blocks);
+double lk_memory_seconds(const lk_memory_model *model, const lk_device *device, const lk_memory_work *work) {
+	double bytes = work->bytes, issue = 0;
+	double rate = device->memory_rate * model->efficiency, cache = model->cache_share * device->l2_bytes;
+	if (bytes < cache) rate *= 1 + model->cache_gain * (1 - bytes / cache);
+	if (work->kernel && work->kernel->grid != LK_GRID_FLAT) {
+		double threads = block_threads(work->kernel->grid, work->width), blocks = blocks_at_once(device, threads);
+		double waves = work->rows / blocks;
+		waves += model->tail * (ceil(waves) - waves);
+		issue = waves * (model->row_s + ceil(work->width / threads) * model->pass_s);
+		if (work->kernel->grid == LK_GRID_REDUCE) bytes += read_again(model, device, work, blocks);
 	}
-	return larger8(m->floor_s, m->start_s + larger4(bytes / rate, issue));
+	return larger8(model->floor_s, model->start_s + larger4(bytes / rate, issue));
 }
 
 /* ---- numbers by device ---- */
@@ -140,20 +140,20 @@ struct mean {
 	int rows;
 };
 
-static void add_row(struct mean *m, const lk_calibration_row *row, double efficiency_ratio) {
+static void add_row(struct mean *mean, const lk_calibration_row *row, double efficiency_ratio) {
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {
-		const lk_memory_number *n = &lk_memory_numbers[i];
-		double x = lk_calibration_value(row, n->name, n->usual);
+		const lk_memory_number *number = &lk_memory_numbers[i];
+		double x = lk_calibration_value(row, number->name, number->usual);
 		if (i == 0) x *= efficiency_ratio;
-		x = fmin(fmax(x, n->low), n->high);
-		m->sum[i] += n->ratio ? log(x) : x;
+		x = fmin(fmax(x, number->low), number->high);
+		mean->sum[i] += number->ratio ? log(x) : x;
 	}
-	m->rows++;
+	mean->rows++;
 }
 
-static void finish_mean(const struct mean *m, double x[LK_MEMORY_NUMBERS]) {
+static void finish_mean(const struct mean *mean, double x[LK_MEMORY_NUMBERS]) {
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {
-		double v = m->sum[i] / m->rows;
+		double v = mean->sum[i] / mean->rows;
 		x[i] = lk_memory_numbers[i].ratio ? exp(v) : v;
 	}
 }

@@ -25,38 +25,38 @@
 
 const char *const lk_overlap_class_names[LK_OVERLAP_CLASSES] = {"short", "few blocks", "SM-bound", "memory-bound"};
 
-static bool few_blocks(const lk_overlap_kernel *k) {
-	return k->achieved < FEW_BLOCKS * k->maximum;
+static bool few_blocks(const lk_overlap_kernel *kernel) {
+	return kernel->achieved < FEW_BLOCKS * kernel->maximum;
 }
 
-lk_overlap_class lk_overlap_class_of(const lk_overlap_kernel *k) {
-	if (k->alone_s < SHORT_S) return LK_OVERLAP_SHORT;
-	if (few_blocks(k)) return LK_OVERLAP_FEW_BLOCKS;
-	return k->compute > k->memory ? LK_OVERLAP_COMPUTE : LK_OVERLAP_MEMORY;
+lk_overlap_class lk_overlap_class_of(const lk_overlap_kernel *kernel) {
+	if (kernel->alone_s < SHORT_S) return LK_OVERLAP_SHORT;
+	if (few_blocks(kernel)) return LK_OVERLAP_FEW_BLOCKS;
+	return kernel->compute > kernel->memory ? LK_OVERLAP_COMPUTE : LK_OVERLAP_MEMORY;
 }
 
-double lk_overlap_sm_bound(const lk_overlap_kernel *k) {
-	return few_blocks(k) ? 0 : fmax(0, k->compute - k->memory);
+double lk_overlap_sm_bound(const lk_overlap_kernel *kernel) {
+	return few_blocks(kernel) ? 0 : fmax(0, kernel->compute - kernel->memory);
 }
 
-double lk_overlap_latency_bound(const lk_overlap_kernel *k) {
-	if (!few_blocks(k)) return 0;
-	return k->dram * fmax(0, 1 - k->l2) * fmax(0, 1 - lk_default_constants.kernel_floor_s / k->alone_s);
+double lk_overlap_latency_bound(const lk_overlap_kernel *kernel) {
+	if (!few_blocks(kernel)) return 0;
+	return kernel->dram * fmax(0, 1 - kernel->l2) * fmax(0, 1 - lk_default_constants.kernel_floor_s / kernel->alone_s);
 }
 
-double lk_overlap_mechanism(const lk_overlap *model, const lk_overlap_kernel *k) {
-	double slower = model->displacement * lk_overlap_sm_bound(k) + model->latency * lk_overlap_latency_bound(k);
-	return k->ratio * slower;
+double lk_overlap_mechanism(const lk_overlap *model, const lk_overlap_kernel *kernel) {
+	double slower = model->displacement * lk_overlap_sm_bound(kernel) + model->latency * lk_overlap_latency_bound(kernel);
+	return kernel->ratio * slower;
 }
 
 /* Scales: 7 % of the time alone, 7 points of throughput or occupancy, 3 of cache hits, a fifth of the root of the
  * ratio. */
-void lk_overlap_place(const lk_overlap_kernel *k, double at[LK_OVERLAP_FEATURES]) {
-	at[0] = 15 * log(fmax(k->alone_s, 1e-9) * 1e6);
-	at[1] = 15 * k->compute, at[2] = 15 * k->memory, at[3] = 15 * k->dram;
-	at[4] = 15 * k->achieved, at[5] = 15 * k->maximum;
-	at[6] = 30 * k->l1, at[7] = 30 * k->l2;
-	at[8] = 5 * sqrt(fmax(k->ratio, 0));
+void lk_overlap_place(const lk_overlap_kernel *kernel, double at[LK_OVERLAP_FEATURES]) {
+	at[0] = 15 * log(fmax(kernel->alone_s, 1e-9) * 1e6);
+	at[1] = 15 * kernel->compute, at[2] = 15 * kernel->memory, at[3] = 15 * kernel->dram;
+	at[4] = 15 * kernel->achieved, at[5] = 15 * kernel->maximum;
+	at[6] = 30 * kernel->l1, at[7] = 30 * kernel->l2;
+	at[8] = 5 * sqrt(fmax(kernel->ratio, 0));
 }
 
 double lk_overlap_distance2(const double *a, const double *b) {
@@ -80,19 +80,19 @@ static const lk_overlap_kind *nearest_kind(const lk_overlap *model, const double
 	return nearest;
 }
 
-double lk_overlap_spread(const lk_overlap *model, const lk_overlap_kernel *k, double usual) {
+double lk_overlap_spread(const lk_overlap *model, const lk_overlap_kernel *kernel, double usual) {
 	double at[LK_OVERLAP_FEATURES];
-	lk_overlap_place(k, at);
+	lk_overlap_place(kernel, at);
 	const lk_overlap_kind *kind = nearest_kind(model, at);
 	return kind ? (kind->missed * kind->spread + usual) / (kind->missed + 1) : usual;
 }
 
-double lk_overlap_seconds(const lk_overlap *model, const lk_overlap_kernel *k) {
+double lk_overlap_seconds(const lk_overlap *model, const lk_overlap_kernel *kernel) {
 	double at[LK_OVERLAP_FEATURES];
-	lk_overlap_place(k, at);
+	lk_overlap_place(kernel, at);
 	const lk_overlap_kind *nearest = nearest_kind(model, at);
-	if (!nearest) return k->alone_s * (1 + lk_overlap_mechanism(model, k));
-	return k->alone_s * (1 + fmax(nearest->slower, -0.9)) * lk_overlap_regress(nearest->at, at);
+	if (!nearest) return kernel->alone_s * (1 + lk_overlap_mechanism(model, kernel));
+	return kernel->alone_s * (1 + fmax(nearest->slower, -0.9)) * lk_overlap_regress(nearest->at, at);
 }
 
 /* ---- rows of the calibration ---- */
@@ -105,14 +105,14 @@ static bool is_kind(const lk_calibration_row *row) {
 	return strcmp(row->family, "overlap") == 0 && strncmp(row->variant, "kind", 4) == 0;
 }
 
-bool lk_overlap_load(lk_arena *arena, const lk_calibration *c, lk_overlap *out) {
+bool lk_overlap_load(lk_arena *arena, const lk_calibration *calibration, lk_overlap *out) {
 	size_t count = 0;
 	*out = (lk_overlap){0};
-	for (size_t i = 0; i < c->rows.count; i++) count += is_kind(&c->rows.at[i]);
+	for (size_t i = 0; i < calibration->rows.count; i++) count += is_kind(&calibration->rows.at[i]);
 	out->kinds = LK_ARRAY(arena, lk_overlap_kind, count);
 	if (!out->kinds) return false;
-	for (size_t i = 0; i < c->rows.count; i++) {
-		const lk_calibration_row *row = &c->rows.at[i];
+	for (size_t i = 0; i < calibration->rows.count; i++) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
 		if (is_kind(row)) {
 			lk_overlap_kind *kind = &out->kinds[out->kind_count++];
 			for (int f = 0; f < LK_OVERLAP_FEATURES; f++)
@@ -128,10 +128,10 @@ bool lk_overlap_load(lk_arena *arena, const lk_calibration *c, lk_overlap *out) 
 	return true;
 }
 
-double lk_overlap_latency(const lk_calibration *c, const char *device) {
-	const lk_calibration_row *row = lk_calibration_find(c, "overlap", device, "");
-	for (size_t i = 0; !row && i < c->rows.count; i++)
-		if (strcmp(c->rows.at[i].family, "overlap") == 0 && !*c->rows.at[i].variant) row = &c->rows.at[i];
+double lk_overlap_latency(const lk_calibration *calibration, const char *device) {
+	const lk_calibration_row *row = lk_calibration_find(calibration, "overlap", device, "");
+	for (size_t i = 0; !row && i < calibration->rows.count; i++)
+		if (strcmp(calibration->rows.at[i].family, "overlap") == 0 && !*calibration->rows.at[i].variant) row = &calibration->rows.at[i];
 	return lk_calibration_value(row, "latency", 0);
 }
 

@@ -185,28 +185,28 @@ void lk_edit_data_loading(lk_edit *edit, double factor) {
 
 /* ---- blocks anew ---- */
 
-uint32_t lk_rewrite_put(lk_rewrite *r, const lk_op *op, const lk_edit_op *known) {
-	uint32_t place = lk_graph_add(r->to, op);
-	if (!lk_push(&r->edit->op))
-		r->to->failed = true;
+uint32_t lk_rewrite_put(lk_rewrite *rewrite, const lk_op *op, const lk_edit_op *known) {
+	uint32_t place = lk_graph_add(rewrite->to, op);
+	if (!lk_push(&rewrite->edit->op))
+		rewrite->to->failed = true;
 	else
-		*lk_last(&r->edit->op) = *known;
+		*lk_last(&rewrite->edit->op) = *known;
 	return place;
 }
 
-lk_op lk_rewrite_op(lk_rewrite *r, const lk_block *block, uint32_t i) {
-	lk_op op = lk_graph_op(r->from, i);
+lk_op lk_rewrite_op(lk_rewrite *rewrite, const lk_block *block, uint32_t i) {
+	lk_op op = lk_graph_op(rewrite->from, i);
 	uint32_t count = 0;
 	(void)block;
 	for (uint32_t d = 0; d < op.dep_count; d++)
-		if (r->place[op.deps[d]] != UINT32_MAX) r->deps[count++] = r->place[op.deps[d]];
-	op.deps = r->deps, op.dep_count = count;
+		if (rewrite->place[op.deps[d]] != UINT32_MAX) rewrite->deps[count++] = rewrite->place[op.deps[d]];
+	op.deps = rewrite->deps, op.dep_count = count;
 	return op;
 }
 
-void lk_rewrite_copy(lk_rewrite *r, const lk_block *block, uint32_t i) {
-	lk_op op = lk_rewrite_op(r, block, i);
-	r->place[i - block->begin] = lk_rewrite_put(r, &op, &r->known[i]);
+void lk_rewrite_copy(lk_rewrite *rewrite, const lk_block *block, uint32_t i) {
+	lk_op op = lk_rewrite_op(rewrite, block, i);
+	rewrite->place[i - block->begin] = lk_rewrite_put(rewrite, &op, &rewrite->known[i]);
 }
 
 static uint32_t most_deps(const lk_graph *graph, const lk_block *block) {
@@ -214,19 +214,19 @@ static uint32_t most_deps(const lk_graph *graph, const lk_block *block) {
 	return block->end > block->begin ? begin[block->end] - begin[block->begin] : 0;
 }
 
-static lk_status rewrite_block(lk_rewrite *r, const lk_block *block, lk_rewriter *write, lk_error *err) {
+static lk_status rewrite_block(lk_rewrite *rewrite, const lk_block *block, lk_rewriter *write, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	uint32_t id, size = block->end - block->begin;
-	r->place = LK_ARRAY(&arena, uint32_t, size);
-	r->deps = LK_ARRAY(&arena, uint32_t, (size_t)most_deps(r->from, block) + 1);
-	lk_graph_begin_block(r->to, lk_intern_text(r->from->names, block->name));
-	if (!r->place || !r->deps)
-		r->to->failed = true;
+	rewrite->place = LK_ARRAY(&arena, uint32_t, size);
+	rewrite->deps = LK_ARRAY(&arena, uint32_t, (size_t)most_deps(rewrite->from, block) + 1);
+	lk_graph_begin_block(rewrite->to, lk_intern_text(rewrite->from->names, block->name));
+	if (!rewrite->place || !rewrite->deps)
+		rewrite->to->failed = true;
 	else
-		memset(r->place, 0xff, size * sizeof *r->place);
-	if (!r->to->failed) write(r, block);
+		memset(rewrite->place, 0xff, size * sizeof *rewrite->place);
+	if (!rewrite->to->failed) write(rewrite, block);
 	lk_arena_free(&arena);
-	return lk_graph_end_block(r->to, &id, err);
+	return lk_graph_end_block(rewrite->to, &id, err);
 }
 
 /* As lk_graph_one_queue: only operations and blocks change, built in a graph that borrows the names. */

@@ -89,9 +89,9 @@ typedef void lk_rewriter(lk_rewrite *r, const lk_block *block);
 
 lk_status lk_edit_rewrite(lk_edit *edit, lk_rewriter *write, const bool *mask, void *context, lk_error *err);
 /* Adds an operation whose deps are places of the new block. */
-uint32_t lk_rewrite_put(lk_rewrite *r, const lk_op *op, const lk_edit_op *known);
+uint32_t lk_rewrite_put(lk_rewrite *rewrite, const lk_op *op, const lk_edit_op *known);
 /* Operation `op` with its dependencies as places of the new block. */
-lk_op lk_rewrite_op(lk_rewrite *r, const lk_block *block, uint32_t op);
-void lk_rewrite_copy(lk_rewrite *r, const lk_block *block, uint32_t op);
+lk_op lk_rewrite_op(lk_rewrite *rewrite, const lk_block *block, uint32_t op);
+void lk_rewrite_copy(lk_rewrite *rewrite, const lk_block *block, uint32_t op);
 
 #endif

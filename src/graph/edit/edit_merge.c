@@ -20,13 +20,13 @@ struct merge {
 /* ---- runs ---- */
 
 /* Bookkeeping of memory and events stays with the operation that has it. */
-static bool plain(const lk_ops *o, uint32_t i) {
-	return o->alloc[i] == 0 && o->release[i] == 0 && !o->wait[i] && !o->signal[i] && o->bytes[i] > 0;
+static bool plain(const lk_ops *ops, uint32_t i) {
+	return ops->alloc[i] == 0 && ops->release[i] == 0 && !ops->wait[i] && !ops->signal[i] && ops->bytes[i] > 0;
 }
 
-static bool alike(const lk_ops *o, uint32_t a, uint32_t b) {
-	return o->kind[a] == o->kind[b] && o->group[a] == o->group[b] && o->channel[a] == o->channel[b] &&
-		   o->stream[a] == o->stream[b] && o->dtype[a] == o->dtype[b] && o->phase[a] == o->phase[b];
+static bool alike(const lk_ops *ops, uint32_t a, uint32_t b) {
+	return ops->kind[a] == ops->kind[b] && ops->group[a] == ops->group[b] && ops->channel[a] == ops->channel[b] &&
+		   ops->stream[a] == ops->stream[b] && ops->dtype[a] == ops->dtype[b] && ops->phase[a] == ops->phase[b];
 }
 
 struct run {
@@ -34,75 +34,75 @@ struct run {
 	double bytes;
 };
 
-static bool waits_for(const lk_ops *o, const lk_block *block, uint32_t i, const struct run *r, const uint32_t *last) {
-	if (o->join[i] >> o->stream[r->last] & 1) return true;
-	for (uint32_t d = o->dep_begin[i]; d < o->dep_begin[i + 1]; d++)
-		if (o->deps[d] + block->begin >= r->first && last[o->deps[d]] == r->first - block->begin) return true;
+static bool waits_for(const lk_ops *ops, const lk_block *block, uint32_t i, const struct run *run, const uint32_t *last) {
+	if (ops->join[i] >> ops->stream[run->last] & 1) return true;
+	for (uint32_t d = ops->dep_begin[i]; d < ops->dep_begin[i + 1]; d++)
+		if (ops->deps[d] + block->begin >= run->first && last[ops->deps[d]] == run->first - block->begin) return true;
 	return false;
 }
 
 /* While a run is open its members carry the place of its first; when it is closed, that of its last. */
-static void close_run(const lk_block *block, struct run *r, struct merge *m) {
-	uint32_t first = r->first - block->begin, last = r->last - block->begin;
-	for (uint32_t i = first; r->count && i <= last; i++)
-		if (m->last[i] == first) m->last[i] = last;
-	if (r->count) m->first[last] = first;
-	r->count = 0;
+static void close_run(const lk_block *block, struct run *run, struct merge *merge) {
+	uint32_t first = run->first - block->begin, last = run->last - block->begin;
+	for (uint32_t i = first; run->count && i <= last; i++)
+		if (merge->last[i] == first) merge->last[i] = last;
+	if (run->count) merge->first[last] = first;
+	run->count = 0;
 }
 
-static void find_runs(lk_rewrite *w, const lk_block *block, struct merge *m) {
-	const lk_ops *o = &w->from->ops;
+static void find_runs(lk_rewrite *rewrite, const lk_block *block, struct merge *merge) {
+	const lk_ops *ops = &rewrite->from->ops;
 	struct run r = {0};
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		bool member = m->may(w->from, i, w->mask) && plain(o, i);
-		m->last[i - block->begin] = UINT32_MAX;
-		bool fits = r.count && member && alike(o, r.last, i) && (m->bytes <= 0 || r.bytes + o->bytes[i] <= m->bytes);
-		bool between = r.count && !member && (o->stream[i] == o->stream[r.last] || waits_for(o, block, i, &r, m->last));
-		if (between || (member && r.count && !fits)) close_run(block, &r, m);
+		bool member = merge->may(rewrite->from, i, rewrite->mask) && plain(ops, i);
+		merge->last[i - block->begin] = UINT32_MAX;
+		bool fits = r.count && member && alike(ops, r.last, i) && (merge->bytes <= 0 || r.bytes + ops->bytes[i] <= merge->bytes);
+		bool between = r.count && !member && (ops->stream[i] == ops->stream[r.last] || waits_for(ops, block, i, &r, merge->last));
+		if (between || (member && r.count && !fits)) close_run(block, &r, merge);
 		if (!member) continue;
 		if (!r.count) r = (struct run){.first = i};
-		r.last = i, r.count++, r.bytes += o->bytes[i];
-		m->last[i - block->begin] = r.first - block->begin;
+		r.last = i, r.count++, r.bytes += ops->bytes[i];
+		merge->last[i - block->begin] = r.first - block->begin;
 	}
-	close_run(block, &r, m);
+	close_run(block, &r, merge);
 }
 
 /* ---- writing ---- */
 
 /* Neighbours wait for the same: the last few are looked at for what is there already. */
-static uint32_t add_deps(lk_rewrite *w, const lk_op *op, uint32_t count) {
+static uint32_t add_deps(lk_rewrite *rewrite, const lk_op *op, uint32_t count) {
 	for (uint32_t d = 0; d < op->dep_count; d++) {
 		bool known = false;
-		for (uint32_t k = count > 8 ? count - 8 : 0; k < count; k++) known |= w->deps[k] == w->place[op->deps[d]];
-		if (!known && w->place[op->deps[d]] != UINT32_MAX) w->deps[count++] = w->place[op->deps[d]];
+		for (uint32_t k = count > 8 ? count - 8 : 0; k < count; k++) known |= rewrite->deps[k] == rewrite->place[op->deps[d]];
+		if (!known && rewrite->place[op->deps[d]] != UINT32_MAX) rewrite->deps[count++] = rewrite->place[op->deps[d]];
 	}
 	return count;
 }
 
-static void put_run(lk_rewrite *w, const lk_block *block, uint32_t i, struct merge *m) {
+static void put_run(lk_rewrite *rewrite, const lk_block *block, uint32_t i, struct merge *merge) {
 	uint32_t count = 0, at = i - block->begin;
-	lk_op op = lk_graph_op(w->from, i);
+	lk_op op = lk_graph_op(rewrite->from, i);
 	lk_edit_op known = {.factor = 0};
 	op.bytes = op.flops = 0;
-	for (uint32_t k = m->first[at]; k <= at; k++) {
-		if (m->last[k] != at) continue;
-		lk_op part = lk_graph_op(w->from, block->begin + k);
-		const lk_edit_op *was = &w->known[block->begin + k];
+	for (uint32_t k = merge->first[at]; k <= at; k++) {
+		if (merge->last[k] != at) continue;
+		lk_op part = lk_graph_op(rewrite->from, block->begin + k);
+		const lk_edit_op *was = &rewrite->known[block->begin + k];
 		op.bytes += part.bytes, op.flops += part.flops, op.join |= part.join;
 		known.factor += was->factor * part.bytes;
 		known.measured_ps += was->measured_ps, known.modelled_ps += was->modelled_ps;
-		count = add_deps(w, &part, count);
+		count = add_deps(rewrite, &part, count);
 	}
 	known.factor /= op.bytes;
-	op.deps = w->deps, op.dep_count = count;
-	uint32_t place = lk_rewrite_put(w, &op, &known);
-	for (uint32_t k = m->first[at]; k <= at; k++)
-		if (m->last[k] == at) w->place[k] = place;
+	op.deps = rewrite->deps, op.dep_count = count;
+	uint32_t place = lk_rewrite_put(rewrite, &op, &known);
+	for (uint32_t k = merge->first[at]; k <= at; k++)
+		if (merge->last[k] == at) rewrite->place[k] = place;
 }
 
-static void put_pieces(lk_rewrite *w, const lk_block *block, uint32_t i, uint32_t pieces) {
-	lk_op op = lk_rewrite_op(w, block, i);
-	lk_edit_op known = w->known[i];
+static void put_pieces(lk_rewrite *rewrite, const lk_block *block, uint32_t i, uint32_t pieces) {
+	lk_op op = lk_rewrite_op(rewrite, block, i);
+	lk_edit_op known = rewrite->known[i];
 	lk_op whole = op;
 	known.measured_ps /= pieces, known.modelled_ps /= pieces;
 	op.bytes /= pieces, op.flops /= pieces;
@@ -111,40 +111,40 @@ static void put_pieces(lk_rewrite *w, const lk_block *block, uint32_t i, uint32_
 		op.alloc = first ? whole.alloc : 0, op.wait = first ? whole.wait : 0, op.join = first ? whole.join : 0;
 		op.release = last ? whole.release : 0, op.signal = last ? whole.signal : 0;
 		op.dep_count = first ? whole.dep_count : 0;
-		w->place[i - block->begin] = lk_rewrite_put(w, &op, &known);
+		rewrite->place[i - block->begin] = lk_rewrite_put(rewrite, &op, &known);
 	}
 }
 
 enum { MOST_PIECES = 4096 };
 
-static uint32_t pieces_of(const lk_rewrite *w, uint32_t i, const struct merge *m) {
-	bool whole = !m->split || !m->may(w->from, i, w->mask) || (w->from->ops.flags[i] & LK_OP_TRANSIENT);
-	double pieces = whole ? 1 : ceil(w->from->ops.bytes[i] / m->bytes * (1 - 1e-9));
+static uint32_t pieces_of(const lk_rewrite *rewrite, uint32_t i, const struct merge *merge) {
+	bool whole = !merge->split || !merge->may(rewrite->from, i, rewrite->mask) || (rewrite->from->ops.flags[i] & LK_OP_TRANSIENT);
+	double pieces = whole ? 1 : ceil(rewrite->from->ops.bytes[i] / merge->bytes * (1 - 1e-9));
 	return pieces > 1 ? (uint32_t)fmin(pieces, MOST_PIECES) : 1;
 }
 
-static void merge_block(lk_rewrite *w, const lk_block *block) {
-	struct merge *m = w->context;
+static void merge_block(lk_rewrite *rewrite, const lk_block *block) {
+	struct merge *merge = rewrite->context;
 	lk_arena arena = LK_ARENA_INIT;
-	m->last = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
-	m->first = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
-	if (!m->last || !m->first) {
-		w->to->failed = true;
+	merge->last = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
+	merge->first = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
+	if (!merge->last || !merge->first) {
+		rewrite->to->failed = true;
 		lk_arena_free(&arena);
 		return;
 	}
-	find_runs(w, block, m);
+	find_runs(rewrite, block, merge);
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		uint32_t last = m->last[i - block->begin], pieces = pieces_of(w, i, m);
-		m->before += m->may(w->from, i, w->mask);
-		m->after += last == UINT32_MAX || last == i - block->begin ? m->may(w->from, i, w->mask) * pieces : 0;
+		uint32_t last = merge->last[i - block->begin], pieces = pieces_of(rewrite, i, merge);
+		merge->before += merge->may(rewrite->from, i, rewrite->mask);
+		merge->after += last == UINT32_MAX || last == i - block->begin ? merge->may(rewrite->from, i, rewrite->mask) * pieces : 0;
 		if (last != UINT32_MAX && last != i - block->begin) continue;
 		if (pieces > 1)
-			put_pieces(w, block, i, pieces);
+			put_pieces(rewrite, block, i, pieces);
 		else if (last != UINT32_MAX)
-			put_run(w, block, i, m);
+			put_run(rewrite, block, i, merge);
 		else
-			lk_rewrite_copy(w, block, i);
+			lk_rewrite_copy(rewrite, block, i);
 	}
 	lk_arena_free(&arena);
 }
@@ -178,14 +178,14 @@ struct bucket {
 	lk_edit_op known;
 };
 
-static lk_status end_bucket(lk_edit *edit, lk_program *program, struct bucket *b, lk_error *err) {
-	if (b->count > 1) {
+static lk_status end_bucket(lk_edit *edit, lk_program *program, struct bucket *bucket, lk_error *err) {
+	if (bucket->count > 1) {
 		uint32_t id;
-		LK_TRY(merged_block(edit, program->calls.at[b->last].block, &b->known, b->bytes, &id, err));
-		program->calls.at[b->last].block = id;
-		edit->changed += b->count;
+		LK_TRY(merged_block(edit, program->calls.at[bucket->last].block, &bucket->known, bucket->bytes, &id, err));
+		program->calls.at[bucket->last].block = id;
+		edit->changed += bucket->count;
 	}
-	*b = (struct bucket){0};
+	*bucket = (struct bucket){0};
 	return LK_OK;
 }
 

@@ -63,8 +63,8 @@ struct plan {
 	bool any, full;
 };
 
-static bool backward(const lk_ops *o, uint32_t i) {
-	return computes(o->kind[i]) && (o->phase[i] == LK_PHASE_BACKWARD || o->phase[i] == LK_PHASE_WEIGHT);
+static bool backward(const lk_ops *ops, uint32_t i) {
+	return computes(ops->kind[i]) && (ops->phase[i] == LK_PHASE_BACKWARD || ops->phase[i] == LK_PHASE_WEIGHT);
 }
 
 static unsigned free_stream(const lk_graph *graph, const lk_block *block) {
@@ -76,79 +76,79 @@ static unsigned free_stream(const lk_graph *graph, const lk_block *block) {
 }
 
 /* Compute time of the backward pass, bytes of the reductions. */
-static void totals(const lk_rewrite *w, const lk_block *block, struct plan *p, double *time, double *bytes) {
-	const lk_ops *o = &w->from->ops;
+static void totals(const lk_rewrite *rewrite, const lk_block *block, struct plan *plan, double *time, double *bytes) {
+	const lk_ops *ops = &rewrite->from->ops;
 	*time = *bytes = 0;
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		if (backward(o, i)) *time += w->known[i].measured_ps, p->last = i - block->begin;
-		if (lk_edit_reduces_gradients(w->from, i, w->mask)) *bytes += o->bytes[i], p->any = true;
+		if (backward(ops, i)) *time += rewrite->known[i].measured_ps, plan->last = i - block->begin;
+		if (lk_edit_reduces_gradients(rewrite->from, i, rewrite->mask)) *bytes += ops->bytes[i], plan->any = true;
 	}
 }
 
-static void plan_starts(const lk_rewrite *w, const lk_block *block, struct plan *p) {
-	const lk_ops *o = &w->from->ops;
+static void plan_starts(const lk_rewrite *rewrite, const lk_block *block, struct plan *plan) {
+	const lk_ops *ops = &rewrite->from->ops;
 	double time, bytes, ready = 0, ran = 0;
-	totals(w, block, p, &time, &bytes);
+	totals(rewrite, block, plan, &time, &bytes);
 	uint32_t compute = block->begin, behind = UINT32_MAX;
 	for (uint32_t i = block->begin; i < block->end && bytes > 0 && time > 0; i++) {
-		if (!lk_edit_reduces_gradients(w->from, i, w->mask)) continue;
-		ready += o->bytes[i];
+		if (!lk_edit_reduces_gradients(rewrite->from, i, rewrite->mask)) continue;
+		ready += ops->bytes[i];
 		while (compute < block->end && (behind == UINT32_MAX || ran < ready / bytes * time * (1 - 1e-9))) {
-			if (backward(o, compute)) ran += w->known[compute].measured_ps, behind = compute - block->begin;
+			if (backward(ops, compute)) ran += rewrite->known[compute].measured_ps, behind = compute - block->begin;
 			compute++;
 		}
-		if (i - block->begin > p->last) p->start[i - block->begin] = behind;
+		if (i - block->begin > plan->last) plan->start[i - block->begin] = behind;
 	}
 }
 
-static void put_reduction(lk_rewrite *w, const lk_block *block, uint32_t i, struct plan *p) {
+static void put_reduction(lk_rewrite *rewrite, const lk_block *block, uint32_t i, struct plan *plan) {
 	uint32_t at = i - block->begin;
-	lk_op op = lk_rewrite_op(w, block, i);
-	op.stream = (uint8_t)p->stream;
-	p->changed++;
-	if (p->start[at] != UINT32_MAX) {
-		w->deps[0] = w->place[p->start[at]];
-		op.deps = w->deps, op.dep_count = 1, op.join = 0;
+	lk_op op = lk_rewrite_op(rewrite, block, i);
+	op.stream = (uint8_t)plan->stream;
+	plan->changed++;
+	if (plan->start[at] != UINT32_MAX) {
+		rewrite->deps[0] = rewrite->place[plan->start[at]];
+		op.deps = rewrite->deps, op.dep_count = 1, op.join = 0;
 	} else {
-		op.join |= LK_JOIN(w->from->ops.stream[i]); /* the stream that it stood in */
+		op.join |= LK_JOIN(rewrite->from->ops.stream[i]); /* the stream that it stood in */
 	}
-	w->place[at] = lk_rewrite_put(w, &op, &w->known[i]);
+	rewrite->place[at] = lk_rewrite_put(rewrite, &op, &rewrite->known[i]);
 }
 
 /* Until the backward pass has ended nothing waits for reductions; behind it all device work does. */
-static void put_other(lk_rewrite *w, const lk_block *block, uint32_t i, const struct plan *p) {
-	lk_op was = lk_graph_op(w->from, i), op = lk_rewrite_op(w, block, i);
-	if (i - block->begin <= p->last) {
+static void put_other(lk_rewrite *rewrite, const lk_block *block, uint32_t i, const struct plan *plan) {
+	lk_op was = lk_graph_op(rewrite->from, i), op = lk_rewrite_op(rewrite, block, i);
+	if (i - block->begin <= plan->last) {
 		uint32_t count = 0;
 		for (uint32_t d = 0; d < was.dep_count; d++)
-			if (!lk_edit_reduces_gradients(w->from, block->begin + was.deps[d], w->mask))
-				w->deps[count++] = w->place[was.deps[d]];
-		op.deps = w->deps, op.dep_count = count;
+			if (!lk_edit_reduces_gradients(rewrite->from, block->begin + was.deps[d], rewrite->mask))
+				rewrite->deps[count++] = rewrite->place[was.deps[d]];
+		op.deps = rewrite->deps, op.dep_count = count;
 	} else if (computes(op.kind)) {
-		op.join |= LK_JOIN(p->stream);
+		op.join |= LK_JOIN(plan->stream);
 	}
-	w->place[i - block->begin] = lk_rewrite_put(w, &op, &w->known[i]);
+	rewrite->place[i - block->begin] = lk_rewrite_put(rewrite, &op, &rewrite->known[i]);
 }
 
-static void overlap_block(lk_rewrite *w, const lk_block *block) {
-	struct plan *all = w->context, p = {.stream = free_stream(w->from, block)};
+static void overlap_block(lk_rewrite *rewrite, const lk_block *block) {
+	struct plan *all = rewrite->context, p = {.stream = free_stream(rewrite->from, block)};
 	uint32_t size = block->end - block->begin;
 	p.start = malloc(((size_t)size + 1) * sizeof *p.start);
 	if (!p.start) {
-		w->to->failed = true;
+		rewrite->to->failed = true;
 		return;
 	}
 	memset(p.start, 0xff, ((size_t)size + 1) * sizeof *p.start);
-	plan_starts(w, block, &p);
+	plan_starts(rewrite, block, &p);
 	bool change = p.any && p.stream < LK_STREAMS;
 	all->full |= p.any && !change;
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		if (!change)
-			lk_rewrite_copy(w, block, i);
-		else if (lk_edit_reduces_gradients(w->from, i, w->mask))
-			put_reduction(w, block, i, &p);
+			lk_rewrite_copy(rewrite, block, i);
+		else if (lk_edit_reduces_gradients(rewrite->from, i, rewrite->mask))
+			put_reduction(rewrite, block, i, &p);
 		else
-			put_other(w, block, i, &p);
+			put_other(rewrite, block, i, &p);
 	}
 	all->changed += p.changed;
 	free(p.start);

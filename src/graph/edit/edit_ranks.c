@@ -83,7 +83,7 @@ static bool whole(double x) {
 }
 
 /* Groups among the chains: those of data parallelism take part in the growth. Hybrid sharding grows by its replicas. */
-static lk_status grow_groups(lk_edit *edit, const struct growth *g, uint32_t ranks, lk_error *err) {
+static lk_status grow_groups(lk_edit *edit, const struct growth *growth, uint32_t ranks, lk_error *err) {
 	lk_ranks *r = &edit->graph->ranks;
 	bool hybrid = r->group[LK_GROUP_SHARD].size < r->group[LK_GROUP_DP].size;
 	uint32_t dp = r->group[LK_GROUP_DP].size, before = r->chains;
@@ -92,20 +92,20 @@ static lk_status grow_groups(lk_edit *edit, const struct growth *g, uint32_t ran
 		bool grows = kind == LK_GROUP_DP || kind == LK_GROUP_EDP || (kind == LK_GROUP_SHARD && !hybrid) ||
 					 (kind == LK_GROUP_REPLICA && hybrid) ||
 					 (kind == LK_GROUP_MODEL && dp > 1 && r->group[kind].size == before);
-		double size = r->group[kind].size * g->factor;
+		double size = r->group[kind].size * growth->factor;
 		if (grows && !whole(size)) return no_copies(edit, ranks, "a group would hold a part of a rank", err);
 		if (grows) r->group[kind].size = (uint32_t)size;
-		else if (r->group[kind].stride == before) r->group[kind].stride = g->chains;
+		else if (r->group[kind].stride == before) r->group[kind].stride = growth->chains;
 	}
 	return LK_OK;
 }
 
-static void grow_teams(lk_edit *edit, const struct growth *g) {
+static void grow_teams(lk_edit *edit, const struct growth *growth) {
 	for (size_t t = 0; t < edit->graph->teams.count; t++) {
 		lk_team *team = &edit->graph->teams.at[t];
-		if (!g->mask[t]) continue;
+		if (!growth->mask[t]) continue;
 		team->across = true;
-		team->ranks = (uint32_t)(team->ranks * g->factor);
+		team->ranks = (uint32_t)(team->ranks * growth->factor);
 	}
 }
 
@@ -116,15 +116,15 @@ static bool sharded(const lk_graph *graph, const bool *mask) {
 	return false;
 }
 
-static void shrink_optimizer(lk_edit *edit, const struct growth *g) {
+static void shrink_optimizer(lk_edit *edit, const struct growth *growth) {
 	lk_graph *graph = edit->graph;
 	lk_ops *ops = &graph->ops;
 	if (graph->ranks.group[LK_GROUP_REPLICA].size > 1) return; /* sharded inside of what is copied */
 	for (uint32_t i = 0; i < ops->count; i++) {
 		const char *name = lk_intern_text(graph->names, ops->name[i]);
-		if (ops->kind[i] == LK_OP_OPTIMIZER || strcmp(name, "host_optimizer") == 0) ops->bytes[i] /= g->factor;
+		if (ops->kind[i] == LK_OP_OPTIMIZER || strcmp(name, "host_optimizer") == 0) ops->bytes[i] /= growth->factor;
 	}
-	for (size_t s = 0; s < graph->programs.count; s++) graph->programs.at[s].resident[LK_OWN_OPTIMIZER] /= g->factor;
+	for (size_t s = 0; s < graph->programs.count; s++) graph->programs.at[s].resident[LK_OWN_OPTIMIZER] /= growth->factor;
 }
 
 /* Is there a group whose traffic says what more ranks cost? */

@@ -36,9 +36,9 @@ struct rows {
 	int count;
 };
 
-static bool has(const struct rows *r, double m) {
-	for (int i = 0; i < r->count; i++)
-		if (r->at[i] == m) return true;
+static bool has(const struct rows *rows, double m) {
+	for (int i = 0; i < rows->count; i++)
+		if (rows->at[i] == m) return true;
 	return false;
 }
 
@@ -52,13 +52,13 @@ static void find_rows(const lk_graph *graph, struct rows *out) {
 
 /* A gradient whose rows are tokens too may be of a weight: then the sum runs over tokens, and `m` is the width that the
  * name says nothing of. Where both could be tokens, names decide. */
-static bool sums_tokens(const lk_graph *graph, uint32_t i, const struct rows *r) {
+static bool sums_tokens(const lk_graph *graph, uint32_t i, const struct rows *rows) {
 	const lk_ops *ops = &graph->ops;
 	if (ops->phase[i] == LK_PHASE_FORWARD || ops->phase[i] == LK_PHASE_RECOMPUTE) return false;
 	if (ops->phase[i] == LK_PHASE_WEIGHT) return true;
 	const char *name = lk_intern_text(graph->names, ops->name[i]);
 	if (lk_glob("*weight*", name) || lk_glob("*wgrad*", name)) return true;
-	return !has(r, ops->m[i]) && has(r, ops->k[i]);
+	return !has(rows, ops->m[i]) && has(rows, ops->k[i]);
 }
 
 static double elements(const lk_ops *ops, uint32_t i) {
@@ -66,10 +66,10 @@ static double elements(const lk_ops *ops, uint32_t i) {
 	return fmax(ops->batch[i], 1) * (m * k + k * n + m * n);
 }
 
-static void grow_product(lk_edit *edit, uint32_t i, const struct rows *r, double f) {
+static void grow_product(lk_edit *edit, uint32_t i, const struct rows *rows, double f) {
 	lk_ops *ops = &edit->graph->ops;
 	double before = elements(ops, i);
-	if (sums_tokens(edit->graph, i, r))
+	if (sums_tokens(edit->graph, i, rows))
 		ops->k[i] *= f;
 	else
 		ops->m[i] *= f;
@@ -91,12 +91,12 @@ static bool of_weights(const lk_graph *graph, uint32_t i, const bool *mask) {
 		   ops->group[i] == LK_GROUP_EMBEDDING || ops->group[i] == LK_GROUP_MODEL;
 }
 
-static bool grows(lk_edit *edit, uint32_t i, const struct rows *r, double f) {
+static bool grows(lk_edit *edit, uint32_t i, const struct rows *rows, double f) {
 	lk_ops *ops = &edit->graph->ops;
 	unsigned kind = ops->kind[i];
 	if (kind == LK_OP_HOST || kind == LK_OP_WAIT || kind == LK_OP_MACRO) return false;
 	if (multiplies(kind))
-		grow_product(edit, i, r, f);
+		grow_product(edit, i, rows, f);
 	else if (is_attention(kind) && ops->batch[i] > 0)
 		ops->batch[i] *= f, ops->flops[i] *= f, ops->bytes[i] *= f;
 	else
@@ -142,8 +142,8 @@ static bool behind_norm(const lk_graph *graph, const lk_block *block, uint32_t i
 }
 
 /* Rows are read in 16 bits and written in the format. Waits for what its product waits for. */
-static void put_conversion(lk_rewrite *w, const lk_block *block, uint32_t i, lk_dtype dtype) {
-	lk_op product = lk_rewrite_op(w, block, i);
+static void put_conversion(lk_rewrite *rewrite, const lk_block *block, uint32_t i, lk_dtype dtype) {
+	lk_op product = lk_rewrite_op(rewrite, block, i);
 	lk_op op = {.kind = LK_OP_ELEMENTWISE,
 				.stream = product.stream,
 				.phase = product.phase,
@@ -153,7 +153,7 @@ static void put_conversion(lk_rewrite *w, const lk_block *block, uint32_t i, lk_
 				.deps = product.deps,
 				.dep_count = product.dep_count};
 	op.bytes = fmax(product.batch, 1) * product.m * product.k * (stored(dtype) + lk_dtype_bytes(dtype));
-	lk_rewrite_put(w, &op, &(lk_edit_op){.factor = 1});
+	lk_rewrite_put(rewrite, &op, &(lk_edit_op){.factor = 1});
 }
 
 struct conversion {
@@ -161,13 +161,13 @@ struct conversion {
 	const struct rows *rows;
 };
 
-static void convert_block(lk_rewrite *w, const lk_block *block) {
-	const struct conversion *c = w->context;
+static void convert_block(lk_rewrite *rewrite, const lk_block *block) {
+	const struct conversion *conversion = rewrite->context;
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		bool converts = multiplies(w->from->ops.kind[i]) && w->from->ops.dtype[i] < LK_FP8 &&
-						!sums_tokens(w->from, i, c->rows) && !behind_norm(w->from, block, i);
-		if (converts) put_conversion(w, block, i, c->dtype);
-		lk_rewrite_copy(w, block, i);
+		bool converts = multiplies(rewrite->from->ops.kind[i]) && rewrite->from->ops.dtype[i] < LK_FP8 &&
+						!sums_tokens(rewrite->from, i, conversion->rows) && !behind_norm(rewrite->from, block, i);
+		if (converts) put_conversion(rewrite, block, i, conversion->dtype);
+		lk_rewrite_copy(rewrite, block, i);
 	}
 }
 

@@ -61,16 +61,16 @@ lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *re
 	return near ? lk_hint(err, "do you mean %s?", near) : LK_ERR_INPUT;
 }
 
-lk_status lc_pick_schedule(const lc_program *p, const char *name, const lc_schedule **out, lk_error *err) {
+lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc_schedule **out, lk_error *err) {
 	const char *known[LC_VALUES];
 	size_t count = 0;
 	*out = NULL;
 	if (!name || strcmp(name, LC_PLAIN) == 0) return LK_OK;
-	for (size_t i = 0; i < p->schedules.count; i++) {
-		if (strcmp(p->schedules.at[i].name, name) == 0) return *out = &p->schedules.at[i], LK_OK;
-		if (count < LC_VALUES) known[count++] = p->schedules.at[i].name;
+	for (size_t i = 0; i < program->schedules.count; i++) {
+		if (strcmp(program->schedules.at[i].name, name) == 0) return *out = &program->schedules.at[i], LK_OK;
+		if (count < LC_VALUES) known[count++] = program->schedules.at[i].name;
 	}
-	lk_fail(err, LK_ERR_INPUT, p->file->path, "%s has no schedule %.64s", p->name, name);
+	lk_fail(err, LK_ERR_INPUT, program->file->path, "%s has no schedule %.64s", program->name, name);
 	const char *near = lk_nearest(name, known, count);
 	return near ? lk_hint(err, "do you mean %s?", near) : lk_hint(err, "without a schedule it is %s", LC_PLAIN);
 }

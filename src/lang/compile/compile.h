@@ -23,9 +23,9 @@ lc_action lc_do_check, lc_do_print, lc_do_run, lc_do_rewrite, lc_do_verify, lc_d
 /* The program that --program names, or the only one. */
 lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *request, lc_program **out, lk_error *err);
 /* NULL or "plain": *out NULL. */
-lk_status lc_pick_schedule(const lc_program *p, const char *name, const lc_schedule **out, lk_error *err);
+lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc_schedule **out, lk_error *err);
 
 /* A program as an object: declarations, schedules and, if wanted, values. */
-void lc_json_program(lk_json_writer *w, const lc_program *p, bool values);
+void lc_json_program(lk_json_writer *writer, const lc_program *program, bool values);
 
 #endif

@@ -14,46 +14,46 @@ struct emission {
 
 /* ---- variants ---- */
 
-static lk_status schedule_text(const lc_program *p, const lc_schedule *s, char **out, lk_error *err) {
+static lk_status schedule_text(const lc_program *program, const lc_schedule *schedule, char **out, lk_error *err) {
 	size_t size = 0;
 	FILE *file = open_memstream(out, &size);
 	if (!file) return lk_oom(err);
-	lc_print_schedule(p, s, file);
+	lc_print_schedule(program, schedule, file);
 	return fclose(file) == 0 && *out ? LK_OK : lk_oom(err);
 }
 
-static lk_status add_variant(struct emission *e, const lc_schedule *s, lk_error *err) {
-	if (!lk_push(&e->variants)) return lk_oom(err);
-	lc_variant *v = lk_last(&e->variants);
+static lk_status add_variant(struct emission *emission, const lc_schedule *schedule, lk_error *err) {
+	if (!lk_push(&emission->variants)) return lk_oom(err);
+	lc_variant *variant = lk_last(&emission->variants);
 	lc_program *rewritten = NULL;
 	lc_steps *steps = NULL;
-	v->name = s ? s->name : LC_PLAIN;
-	LK_TRY(lc_rewrite_all(e->p, s, &rewritten, err));
-	v->program = rewritten;
+	variant->name = schedule ? schedule->name : LC_PLAIN;
+	LK_TRY(lc_rewrite_all(emission->p, schedule, &rewritten, err));
+	variant->program = rewritten;
 	LK_TRY(lc_steps_make(rewritten, &steps, err));
-	v->steps = steps;
-	return s ? schedule_text(e->p, s, &v->schedule, err) : LK_OK;
+	variant->steps = steps;
+	return schedule ? schedule_text(emission->p, schedule, &variant->schedule, err) : LK_OK;
 }
 
-static lk_status add_variants(struct emission *e, const char *name, lk_error *err) {
+static lk_status add_variants(struct emission *emission, const char *name, lk_error *err) {
 	const lc_schedule *one;
 	if (name && strcmp(name, "all") != 0) {
-		LK_TRY(lc_pick_schedule(e->p, name, &one, err));
-		return add_variant(e, one, err);
+		LK_TRY(lc_pick_schedule(emission->p, name, &one, err));
+		return add_variant(emission, one, err);
 	}
-	LK_TRY(add_variant(e, NULL, err));
-	for (size_t i = 0; i < e->p->schedules.count; i++) LK_TRY(add_variant(e, &e->p->schedules.at[i], err));
+	LK_TRY(add_variant(emission, NULL, err));
+	for (size_t i = 0; i < emission->p->schedules.count; i++) LK_TRY(add_variant(emission, &emission->p->schedules.at[i], err));
 	return LK_OK;
 }
 
-static void drop_variants(struct emission *e) {
-	for (size_t i = 0; i < e->variants.count; i++) {
-		lc_variant *v = &e->variants.at[i];
-		free(v->schedule);
-		lc_steps_free((lc_steps *)v->steps);
-		lc_program_free((lc_program *)v->program);
+static void drop_variants(struct emission *emission) {
+	for (size_t i = 0; i < emission->variants.count; i++) {
+		lc_variant *variant = &emission->variants.at[i];
+		free(variant->schedule);
+		lc_steps_free((lc_steps *)variant->steps);
+		lc_program_free((lc_program *)variant->program);
 	}
-	lk_vec_free(&e->variants);
+	lk_vec_free(&emission->variants);
 }
 
 /* ---- writing ---- */
@@ -61,12 +61,12 @@ static void drop_variants(struct emission *e) {
 static lc_emit *const targets[] = {[LK_COMPILE_MPI] = lc_emit_mpi, [LK_COMPILE_CUDA] = lc_emit_cuda};
 enum { TARGETS = sizeof targets / sizeof *targets };
 
-static lk_status write_text(const struct emission *e, const lk_compile_request *request, FILE *out, lk_error *err) {
-	int count = (int)e->variants.count;
+static lk_status write_text(const struct emission *emission, const lk_compile_request *request, FILE *out, lk_error *err) {
+	int count = (int)emission->variants.count;
 	if ((unsigned)request->target >= TARGETS || !targets[request->target])
 		return lk_fail(err, LK_ERR_INPUT, "--target", "this target is not built in");
-	if (request->header) return lc_emit_header(e->p, e->variants.at, count, request->target == LK_COMPILE_CUDA, out, err);
-	return targets[request->target](e->p, e->variants.at, count, out, err);
+	if (request->header) return lc_emit_header(emission->p, emission->variants.at, count, request->target == LK_COMPILE_CUDA, out, err);
+	return targets[request->target](emission->p, emission->variants.at, count, out, err);
 }
 
 static lk_status write_file(const char *path, const char *text, size_t size, lk_error *err) {
@@ -79,12 +79,12 @@ static lk_status write_file(const char *path, const char *text, size_t size, lk_
 }
 
 /* In memory first, so that nothing is written where it fails. */
-static lk_status write_all(const struct emission *e, const lk_compile_request *request, FILE *out, lk_error *err) {
+static lk_status write_all(const struct emission *emission, const lk_compile_request *request, FILE *out, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *memory = open_memstream(&text, &size);
 	if (!memory) return lk_oom(err);
-	lk_status status = write_text(e, request, memory, err);
+	lk_status status = write_text(emission, request, memory, err);
 	if (fclose(memory) != 0 && status == LK_OK) status = lk_oom(err);
 	if (status == LK_OK && request->out) status = write_file(request->out, text, size, err);
 	else if (status == LK_OK) fwrite(text, 1, size, out);

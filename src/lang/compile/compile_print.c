@@ -6,9 +6,9 @@
 
 /* ---- check ---- */
 
-static int count_of(const lc_program *p, lc_op op) {
+static int count_of(const lc_program *program, lc_op op) {
 	int count = 0;
-	for (size_t i = 0; i < p->nodes.count; i++) count += p->nodes.at[i].op == op;
+	for (size_t i = 0; i < program->nodes.count; i++) count += program->nodes.at[i].op == op;
 	return count;
 }
 
@@ -19,18 +19,18 @@ static void put_count(FILE *out, int count, const char *what) {
 static void check_text(const lc_file *file, FILE *out) {
 	char value[256], divisor[256];
 	for (size_t i = 0; i < file->programs.count; i++) {
-		const lc_program *p = file->programs.at[i];
-		fprintf(out, "program %s: ok", p->name);
-		put_count(out, (int)p->nodes.count, "value");
-		put_count(out, count_of(p, LC_UPDATE), "update");
-		put_count(out, count_of(p, LC_OUT), "output");
+		const lc_program *program = file->programs.at[i];
+		fprintf(out, "program %s: ok", program->name);
+		put_count(out, (int)program->nodes.count, "value");
+		put_count(out, count_of(program, LC_UPDATE), "update");
+		put_count(out, count_of(program, LC_OUT), "output");
 		fputc('\n', out);
-		for (size_t k = 0; k < p->conditions.count; k++)
-			fprintf(out, "  needs %s %% %s == 0\n", lc_dim_text(p, p->conditions.at[k].value, value, sizeof value),
-			        lc_dim_text(p, p->conditions.at[k].divisor, divisor, sizeof divisor));
-		for (size_t k = 0; k < p->schedules.count; k++) {
-			fprintf(out, "  schedule %s: ok", p->schedules.at[k].name);
-			put_count(out, p->schedules.at[k].count, "directive");
+		for (size_t k = 0; k < program->conditions.count; k++)
+			fprintf(out, "  needs %s %% %s == 0\n", lc_dim_text(program, program->conditions.at[k].value, value, sizeof value),
+			        lc_dim_text(program, program->conditions.at[k].divisor, divisor, sizeof divisor));
+		for (size_t k = 0; k < program->schedules.count; k++) {
+			fprintf(out, "  schedule %s: ok", program->schedules.at[k].name);
+			put_count(out, program->schedules.at[k].count, "directive");
 			fputc('\n', out);
 		}
 	}
@@ -39,82 +39,82 @@ static void check_text(const lc_file *file, FILE *out) {
 /* ---- JSON ---- */
 
 /* What a printer writes, as a member. */
-static void json_printed(lk_json_writer *w, const char *key, const lc_program *p, const lc_node *n, const lc_directive *d) {
+static void json_printed(lk_json_writer *writer, const char *key, const lc_program *program, const lc_node *node, const lc_directive *directive) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 	if (!out) return;
-	if (d) lc_print_directive(d, out);
-	else lc_print_attributes(p, n, out);
+	if (directive) lc_print_directive(directive, out);
+	else lc_print_attributes(program, node, out);
 	fclose(out);
-	if (d || (text && *text)) lk_json_put_text(w, key, text);
+	if (directive || (text && *text)) lk_json_put_text(writer, key, text);
 	free(text);
 }
 
-static void json_value(lk_json_writer *w, const lc_program *p, int id) {
-	const lc_node *n = &p->nodes.at[id];
+static void json_value(lk_json_writer *writer, const lc_program *program, int id) {
+	const lc_node *node = &program->nodes.at[id];
 	char text[256];
-	lk_json_object(w, NULL);
-	lk_json_put_integer(w, "id", id);
-	lk_json_put_text(w, "op", lc_ops[n->op].name);
-	lk_json_put_text(w, "name", n->name);
-	lk_json_put_text(w, "dtype", lc_dtype_name((lc_dtype)n->dtype));
-	lk_json_array(w, "operands");
-	for (int i = 0; i < n->inputs; i++) lk_json_put_integer(w, NULL, n->in[i]);
-	lk_json_array_end(w);
-	lk_json_array(w, "shape");
-	for (int i = 0; i < n->rank; i++) lk_json_put_text(w, NULL, lc_dim_text(p, n->dim[i], text, sizeof text));
-	lk_json_array_end(w);
-	lk_json_array(w, "layout");
-	for (int a = 0; a < p->axis_count; a++)
-		lk_json_put_text(w, NULL, lc_layout_text(p, &n->layout[a], a, text, sizeof text));
-	lk_json_array_end(w);
-	json_printed(w, "attributes", p, n, NULL);
-	if (n->op == LC_SIZE) lk_json_put_text(w, "of", n->axis >= 0 ? p->axes[n->axis].name : p->named[n->symbol].name);
-	if (n->op == LC_CONST) lk_json_put_number(w, "number", n->number);
-	if (n->list >= 0) lk_json_put_text(w, "list", p->lists.at[n->list]);
-	if (n->at.axis >= 0) lk_json_put_text(w, "at", lc_group_text(p, &n->at, text, sizeof text));
-	lk_json_put_integer(w, "line", n->line);
-	lk_json_put_integer(w, "column", n->column);
-	lk_json_object_end(w);
+	lk_json_object(writer, NULL);
+	lk_json_put_integer(writer, "id", id);
+	lk_json_put_text(writer, "op", lc_ops[node->op].name);
+	lk_json_put_text(writer, "name", node->name);
+	lk_json_put_text(writer, "dtype", lc_dtype_name((lc_dtype)node->dtype));
+	lk_json_array(writer, "operands");
+	for (int i = 0; i < node->inputs; i++) lk_json_put_integer(writer, NULL, node->in[i]);
+	lk_json_array_end(writer);
+	lk_json_array(writer, "shape");
+	for (int i = 0; i < node->rank; i++) lk_json_put_text(writer, NULL, lc_dim_text(program, node->dim[i], text, sizeof text));
+	lk_json_array_end(writer);
+	lk_json_array(writer, "layout");
+	for (int a = 0; a < program->axis_count; a++)
+		lk_json_put_text(writer, NULL, lc_layout_text(program, &node->layout[a], a, text, sizeof text));
+	lk_json_array_end(writer);
+	json_printed(writer, "attributes", program, node, NULL);
+	if (node->op == LC_SIZE) lk_json_put_text(writer, "of", node->axis >= 0 ? program->axes[node->axis].name : program->named[node->symbol].name);
+	if (node->op == LC_CONST) lk_json_put_number(writer, "number", node->number);
+	if (node->list >= 0) lk_json_put_text(writer, "list", program->lists.at[node->list]);
+	if (node->at.axis >= 0) lk_json_put_text(writer, "at", lc_group_text(program, &node->at, text, sizeof text));
+	lk_json_put_integer(writer, "line", node->line);
+	lk_json_put_integer(writer, "column", node->column);
+	lk_json_object_end(writer);
 }
 
-static void json_schedules(lk_json_writer *w, const lc_program *p) {
-	lk_json_array(w, "schedules");
-	for (size_t i = 0; i < p->schedules.count; i++) {
-		lk_json_object(w, NULL);
-		lk_json_put_text(w, "name", p->schedules.at[i].name);
-		lk_json_array(w, "directives");
-		for (int k = 0; k < p->schedules.at[i].count; k++)
-			json_printed(w, NULL, p, NULL, &p->schedules.at[i].directives[k]);
-		lk_json_array_end(w);
-		lk_json_object_end(w);
+static void json_schedules(lk_json_writer *writer, const lc_program *program) {
+	lk_json_array(writer, "schedules");
+	for (size_t i = 0; i < program->schedules.count; i++) {
+		lk_json_object(writer, NULL);
+		lk_json_put_text(writer, "name", program->schedules.at[i].name);
+		lk_json_array(writer, "directives");
+		for (int k = 0; k < program->schedules.at[i].count; k++)
+			json_printed(writer, NULL, program, NULL, &program->schedules.at[i].directives[k]);
+		lk_json_array_end(writer);
+		lk_json_object_end(writer);
 	}
-	lk_json_array_end(w);
+	lk_json_array_end(writer);
 }
 
-void lc_json_program(lk_json_writer *w, const lc_program *p, bool values) {
+void lc_json_program(lk_json_writer *writer, const lc_program *program, bool values) {
 	char text[256];
-	lk_json_object(w, NULL);
-	lk_json_put_text(w, "name", p->name);
-	lk_json_array(w, "mesh");
-	for (int a = 0; a < p->axis_count; a++) lk_json_put_text(w, NULL, p->axes[a].name);
-	lk_json_array_end(w);
-	lk_json_array(w, "conditions");
-	for (size_t i = 0; i < p->conditions.count; i++) {
-		lk_json_object(w, NULL);
-		lk_json_put_text(w, "value", lc_dim_text(p, p->conditions.at[i].value, text, sizeof text));
-		lk_json_put_text(w, "divisor", lc_dim_text(p, p->conditions.at[i].divisor, text, sizeof text));
-		lk_json_object_end(w);
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "name", program->name);
+	lk_json_array(writer, "mesh");
+	for (int a = 0; a < program->axis_count; a++) lk_json_put_text(writer, NULL, program->axes[a].name);
+	lk_json_array_end(writer);
+	lk_json_array(writer, "conditions");
+	for (size_t i = 0; i < program->conditions.count; i++) {
+		lk_json_object(writer, NULL);
+		lk_json_put_text(writer, "value", lc_dim_text(program, program->conditions.at[i].value, text, sizeof text));
+		lk_json_put_text(writer, "divisor", lc_dim_text(program, program->conditions.at[i].divisor, text, sizeof text));
+		lk_json_object_end(writer);
 	}
-	lk_json_array_end(w);
-	json_schedules(w, p);
+	lk_json_array_end(writer);
+	json_schedules(writer, program);
 	if (values) {
-		lk_json_array(w, "values");
-		for (size_t i = 0; i < p->nodes.count; i++) json_value(w, p, (int)i);
-		lk_json_array_end(w);
+		lk_json_array(writer, "values");
+		for (size_t i = 0; i < program->nodes.count; i++) json_value(writer, program, (int)i);
+		lk_json_array_end(writer);
 	}
-	lk_json_object_end(w);
+	lk_json_object_end(writer);
 }
 
 static lk_status json(const lc_file *file, bool values, FILE *out, lk_error *err) {

@@ -26,7 +26,7 @@ static lk_status read_setting(char *pair, lc_setting *out, lk_error *err) {
 	return lk_parse_real(value, -HUGE_VAL, HUGE_VAL, &out->value, where, err);
 }
 
-static lk_status read_settings(const char *text, lk_arena *arena, lc_run_options *o, lk_error *err) {
+static lk_status read_settings(const char *text, lk_arena *arena, lc_run_options *options, lk_error *err) {
 	int room = 1;
 	if (!text || !*text) return LK_OK;
 	for (const char *at = text; *at; at++) room += *at == ',';
@@ -36,9 +36,9 @@ static lk_status read_settings(const char *text, lk_arena *arena, lc_run_options
 	for (char *at = copy, *next; at; at = next) {
 		next = strchr(at, ',');
 		if (next) *next++ = '\0';
-		LK_TRY(read_setting(at, &settings[o->setting_count++], err));
+		LK_TRY(read_setting(at, &settings[options->setting_count++], err));
 	}
-	o->settings = settings;
+	options->settings = settings;
 	return LK_OK;
 }
 
@@ -53,131 +53,131 @@ struct report {
 	lc_run *run;         /* for all elements */
 };
 
-static void put_sizes(const struct report *r, FILE *out) {
-	for (int a = 0; a < r->p->axis_count; a++)
-		fprintf(out, "%s%s=%lld", a ? "," : "", r->p->axes[a].name, (long long)r->s->symbol[a]);
-	for (int d = 0; d < r->p->named_count; d++) {
-		fprintf(out, ",%s=", r->p->named[d].name);
-		if (!r->s->each[d]) fprintf(out, "%lld", (long long)r->s->symbol[LC_AXES + d]);
-		for (int64_t i = 0; r->s->each[d] && i < r->s->items[r->p->named[d].list]; i++)
-			fprintf(out, "%s%lld", i ? ":" : "", (long long)r->s->each[d][i]);
+static void put_sizes(const struct report *report, FILE *out) {
+	for (int a = 0; a < report->p->axis_count; a++)
+		fprintf(out, "%s%s=%lld", a ? "," : "", report->p->axes[a].name, (long long)report->s->symbol[a]);
+	for (int d = 0; d < report->p->named_count; d++) {
+		fprintf(out, ",%s=", report->p->named[d].name);
+		if (!report->s->each[d]) fprintf(out, "%lld", (long long)report->s->symbol[LC_AXES + d]);
+		for (int64_t i = 0; report->s->each[d] && i < report->s->items[report->p->named[d].list]; i++)
+			fprintf(out, "%s%lld", i ? ":" : "", (long long)report->s->each[d][i]);
 	}
-	for (size_t i = 0; i < r->s->indices.count; i++)
-		fprintf(out, ",%s=%lld", r->s->indices.at[i].name, (long long)r->s->indices.at[i].value);
+	for (size_t i = 0; i < report->s->indices.count; i++)
+		fprintf(out, ",%s=%lld", report->s->indices.at[i].name, (long long)report->s->indices.at[i].value);
 }
 
-static char *sizes_text(const struct report *r) {
+static char *sizes_text(const struct report *report) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *file = open_memstream(&text, &size);
 	if (!file) return NULL;
-	put_sizes(r, file);
+	put_sizes(report, file);
 	fclose(file);
 	return text;
 }
 
-static void put_extents(const struct report *r, const lc_summary *one, FILE *out) {
-	const lc_node *n = &r->p->nodes.at[one->id];
+static void put_extents(const struct report *report, const lc_summary *one, FILE *out) {
+	const lc_node *node = &report->p->nodes.at[one->id];
 	if (one->tensors > 1)
 		fprintf(out, "%lld tensors, %lld elements", (long long)one->tensors, (long long)one->elements);
-	for (int d = 0; d < n->rank && one->tensors == 1; d++)
+	for (int d = 0; d < node->rank && one->tensors == 1; d++)
 		fprintf(out, "%s%lld", d ? " x " : "", (long long)one->extent[d]);
-	if (n->rank == 0 && one->tensors == 1) fputs("1 number", out);
+	if (node->rank == 0 && one->tensors == 1) fputs("1 number", out);
 }
 
-static void put_result(const struct report *r, const lc_summary *one, FILE *out) {
+static void put_result(const struct report *report, const lc_summary *one, FILE *out) {
 	char name[80], type[256], number[32];
-	const lc_node *n = &r->p->nodes.at[one->id];
-	fprintf(out, "%s : %s\n  ", lc_result_name(r->p, one->id, name, sizeof name),
-			lc_type_text(r->p, n, type, sizeof type));
-	put_extents(r, one, out);
+	const lc_node *node = &report->p->nodes.at[one->id];
+	fprintf(out, "%s : %s\n  ", lc_result_name(report->p, one->id, name, sizeof name),
+			lc_type_text(report->p, node, type, sizeof type));
+	put_extents(report, one, out);
 	fprintf(out, "; digest %016llx", (unsigned long long)one->digest);
-	if (!r->request->field) fprintf(out, "; least %.6g, mean %.6g, most %.6g", one->least, one->mean, one->most);
+	if (!report->request->field) fprintf(out, "; least %.6g, mean %.6g, most %.6g", one->least, one->mean, one->most);
 	fputs("\n  ", out);
 	for (int i = 0; i < one->firsts; i++) {
-		if (r->request->field) fprintf(out, "%s%llu", i ? ", " : "", (unsigned long long)one->element[i]);
+		if (report->request->field) fprintf(out, "%s%llu", i ? ", " : "", (unsigned long long)one->element[i]);
 		else if (!isfinite(one->first[i])) fprintf(out, "%s%g", i ? ", " : "", one->first[i]);
 		else fprintf(out, "%s%s", i ? ", " : "", lk_format_shortest(one->first[i], number, sizeof number));
 	}
 	fputs(one->elements > one->firsts ? ", ...\n" : "\n", out);
 }
 
-static lk_status put_text(const struct report *r, FILE *out, lk_error *err) {
-	char *sizes = sizes_text(r);
+static lk_status put_text(const struct report *report, FILE *out, lk_error *err) {
+	char *sizes = sizes_text(report);
 	if (!sizes) return lk_oom(err);
-	const char *schedule = r->request->schedule ? r->request->schedule : LC_PLAIN;
-	fprintf(out, "program %s, schedule %s, %lld ranks: %s; seed %d%s\n", r->p->name, schedule,
-			(long long)lc_ranks(r->p, r->s), sizes, r->request->seed, r->request->field ? "; modulo 2^61 - 1" : "");
+	const char *schedule = report->request->schedule ? report->request->schedule : LC_PLAIN;
+	fprintf(out, "program %s, schedule %s, %lld ranks: %s; seed %d%s\n", report->p->name, schedule,
+			(long long)lc_ranks(report->p, report->s), sizes, report->request->seed, report->request->field ? "; modulo 2^61 - 1" : "");
 	free(sizes);
-	for (int i = 0; i < r->count; i++) put_result(r, &r->results[i], out);
+	for (int i = 0; i < report->count; i++) put_result(report, &report->results[i], out);
 	return LK_OK;
 }
 
 /* Every element, tensor by tensor. */
-static lk_status json_elements(lk_json_writer *w, const struct report *r, int id, lk_error *err) {
-	const lc_node *n = &r->p->nodes.at[id];
+static lk_status json_elements(lk_json_writer *writer, const struct report *report, int id, lk_error *err) {
+	const lc_node *node = &report->p->nodes.at[id];
 	const lc_cells *whole;
-	lk_json_array(w, "values");
-	for (int64_t rank = 0; rank < lc_ranks(r->p, r->s); rank++) {
-		if (!lc_first_of_local(r->p, n, r->s, rank)) continue;
-		for (int64_t item = 0; item < lc_items(r->p, r->s, n); item++) {
-			LK_TRY(lc_run_whole_of(r->run, id, item, rank, &whole, err));
-			lk_json_array(w, NULL);
+	lk_json_array(writer, "values");
+	for (int64_t rank = 0; rank < lc_ranks(report->p, report->s); rank++) {
+		if (!lc_first_of_local(report->p, node, report->s, rank)) continue;
+		for (int64_t item = 0; item < lc_items(report->p, report->s, node); item++) {
+			LK_TRY(lc_run_whole_of(report->run, id, item, rank, &whole, err));
+			lk_json_array(writer, NULL);
 			for (int64_t i = 0; i < whole->count; i++) {
-				if (whole->element) lk_json_put_integer(w, NULL, (long long)whole->element[i]);
-				else lk_json_put_number(w, NULL, whole->number[i]);
+				if (whole->element) lk_json_put_integer(writer, NULL, (long long)whole->element[i]);
+				else lk_json_put_number(writer, NULL, whole->number[i]);
 			}
-			lk_json_array_end(w);
+			lk_json_array_end(writer);
 		}
 	}
-	lk_json_array_end(w);
+	lk_json_array_end(writer);
 	return LK_OK;
 }
 
-static lk_status json_result(lk_json_writer *w, const struct report *r, const lc_summary *one, lk_error *err) {
+static lk_status json_result(lk_json_writer *writer, const struct report *report, const lc_summary *one, lk_error *err) {
 	char text[256];
-	const lc_node *n = &r->p->nodes.at[one->id];
-	lk_json_object(w, NULL);
-	lk_json_put_text(w, "name", lc_result_name(r->p, one->id, text, sizeof text));
-	lk_json_put_text(w, "type", lc_type_text(r->p, n, text, sizeof text));
-	lk_json_put_integer(w, "tensors", one->tensors);
-	lk_json_put_integer(w, "elements", one->elements);
-	lk_json_array(w, "extents");
-	for (int d = 0; d < n->rank; d++) lk_json_put_integer(w, NULL, one->extent[d]);
-	lk_json_array_end(w);
+	const lc_node *node = &report->p->nodes.at[one->id];
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "name", lc_result_name(report->p, one->id, text, sizeof text));
+	lk_json_put_text(writer, "type", lc_type_text(report->p, node, text, sizeof text));
+	lk_json_put_integer(writer, "tensors", one->tensors);
+	lk_json_put_integer(writer, "elements", one->elements);
+	lk_json_array(writer, "extents");
+	for (int d = 0; d < node->rank; d++) lk_json_put_integer(writer, NULL, one->extent[d]);
+	lk_json_array_end(writer);
 	snprintf(text, sizeof text, "%016llx", (unsigned long long)one->digest);
-	lk_json_put_text(w, "digest", text);
-	if (!r->request->field) {
-		lk_json_put_number(w, "least", one->least);
-		lk_json_put_number(w, "mean", one->mean);
-		lk_json_put_number(w, "most", one->most);
+	lk_json_put_text(writer, "digest", text);
+	if (!report->request->field) {
+		lk_json_put_number(writer, "least", one->least);
+		lk_json_put_number(writer, "mean", one->mean);
+		lk_json_put_number(writer, "most", one->most);
 	}
-	lk_json_array(w, "first");
+	lk_json_array(writer, "first");
 	for (int i = 0; i < one->firsts; i++) {
-		if (r->request->field) lk_json_put_integer(w, NULL, (long long)one->element[i]);
-		else lk_json_put_number(w, NULL, one->first[i]);
+		if (report->request->field) lk_json_put_integer(writer, NULL, (long long)one->element[i]);
+		else lk_json_put_number(writer, NULL, one->first[i]);
 	}
-	lk_json_array_end(w);
-	if (r->request->all) LK_TRY(json_elements(w, r, one->id, err));
-	lk_json_object_end(w);
+	lk_json_array_end(writer);
+	if (report->request->all) LK_TRY(json_elements(writer, report, one->id, err));
+	lk_json_object_end(writer);
 	return LK_OK;
 }
 
-static lk_status put_json(const struct report *r, FILE *out, lk_error *err) {
+static lk_status put_json(const struct report *report, FILE *out, lk_error *err) {
 	lk_json_writer w;
-	char *sizes = sizes_text(r);
+	char *sizes = sizes_text(report);
 	if (!sizes) return lk_oom(err);
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_text(&w, "program", r->p->name);
-	lk_json_put_text(&w, "schedule", r->request->schedule ? r->request->schedule : LC_PLAIN);
-	lk_json_put_integer(&w, "ranks", lc_ranks(r->p, r->s));
+	lk_json_put_text(&w, "program", report->p->name);
+	lk_json_put_text(&w, "schedule", report->request->schedule ? report->request->schedule : LC_PLAIN);
+	lk_json_put_integer(&w, "ranks", lc_ranks(report->p, report->s));
 	lk_json_put_text(&w, "sizes", sizes);
-	lk_json_put_integer(&w, "seed", r->request->seed);
-	lk_json_put_text(&w, "arithmetic", r->request->field ? "field" : "numeric");
+	lk_json_put_integer(&w, "seed", report->request->seed);
+	lk_json_put_text(&w, "arithmetic", report->request->field ? "field" : "numeric");
 	lk_json_array(&w, "results");
 	lk_status status = LK_OK;
-	for (int i = 0; i < r->count && status == LK_OK; i++) status = json_result(&w, r, &r->results[i], err);
+	for (int i = 0; i < report->count && status == LK_OK; i++) status = json_result(&w, report, &report->results[i], err);
 	free(sizes);
 	LK_TRY(status);
 	lk_json_array_end(&w);
@@ -187,24 +187,24 @@ static lk_status put_json(const struct report *r, FILE *out, lk_error *err) {
 
 /* ---- running ---- */
 
-static lk_status summarize(lc_run *run, struct report *r, lk_arena *arena, lk_error *err) {
+static lk_status summarize(lc_run *run, struct report *report, lk_arena *arena, lk_error *err) {
 	int ids[LC_VALUES];
-	LK_TRY(lc_results(r->p, ids, LC_VALUES, &r->count, err));
-	r->results = LK_ARRAY(arena, lc_summary, (size_t)r->count);
-	if (!r->results) return lk_oom(err);
-	for (int i = 0; i < r->count; i++) LK_TRY(lc_summarize(run, r->p, r->s, ids[i], &r->results[i], err));
+	LK_TRY(lc_results(report->p, ids, LC_VALUES, &report->count, err));
+	report->results = LK_ARRAY(arena, lc_summary, (size_t)report->count);
+	if (!report->results) return lk_oom(err);
+	for (int i = 0; i < report->count; i++) LK_TRY(lc_summarize(run, report->p, report->s, ids[i], &report->results[i], err));
 	return LK_OK;
 }
 
-static lk_status run_with(lk_compile *answer, const lc_program *p, const lc_sizes *s, const lk_compile_request *request,
+static lk_status run_with(lk_compile *answer, const lc_program *program, const lc_sizes *sizes, const lk_compile_request *request,
 						  lk_arena *arena, FILE *out, lk_error *err) {
 	lc_run_options o = {
 		.seed = (uint64_t)request->seed, .key = (uint64_t)request->seed, .only_results = !request->compare};
-	struct report r = {.p = p, .s = s, .request = request};
+	struct report r = {.p = program, .s = sizes, .request = request};
 	lc_run *run = NULL;
 	o.arithmetic = request->field ? LC_FIELD : LC_NUMERIC;
 	LK_TRY(read_settings(request->set, arena, &o, err));
-	LK_TRY(lc_run_program(p, s, &o, &run, err));
+	LK_TRY(lc_run_program(program, sizes, &o, &run, err));
 	if (request->compare) {
 		lk_status compared = lc_compare(answer, run, request, out, err);
 		lc_run_free(run);
@@ -218,13 +218,13 @@ static lk_status run_with(lk_compile *answer, const lc_program *p, const lc_size
 }
 
 /* The program as its schedule makes it, with sizes to match. */
-static lk_status run_scheduled(lk_compile *answer, const lc_program *p, const lc_schedule *schedule, const lc_sizes *s,
+static lk_status run_scheduled(lk_compile *answer, const lc_program *program, const lc_schedule *schedule, const lc_sizes *sizes,
 							   const lk_compile_request *request, lk_arena *arena, FILE *out, lk_error *err) {
 	lc_program *q = NULL;
 	lc_sizes refined = {0};
-	if (!schedule) return run_with(answer, p, s, request, arena, out, err);
-	LK_TRY(lc_rewrite_all(p, schedule, &q, err));
-	lk_status status = lc_sizes_refine(p, s, q, &refined, err);
+	if (!schedule) return run_with(answer, program, sizes, request, arena, out, err);
+	LK_TRY(lc_rewrite_all(program, schedule, &q, err));
+	lk_status status = lc_sizes_refine(program, sizes, q, &refined, err);
 	if (status == LK_OK) status = run_with(answer, q, &refined, request, arena, out, err);
 	lc_sizes_free(&refined);
 	lc_program_free(q);
@@ -232,16 +232,16 @@ static lk_status run_scheduled(lk_compile *answer, const lc_program *p, const lc
 }
 
 lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
-	lc_program *p;
+	lc_program *program;
 	const lc_schedule *schedule;
 	lc_sizes sizes;
 	lk_arena arena = LK_ARENA_INIT;
-	LK_TRY(lc_pick_program(answer, request, &p, err));
-	LK_TRY(lc_pick_schedule(p, request->schedule, &schedule, err));
+	LK_TRY(lc_pick_program(answer, request, &program, err));
+	LK_TRY(lc_pick_schedule(program, request->schedule, &schedule, err));
 	if (request->compare && request->field)
 		return lk_fail(err, LK_ERR_INPUT, "--compare", "what was executed is numbers, and --field is none");
-	lk_status status = lc_sizes_read(p, request->sizes, DEFAULT_RANKS, &sizes, err);
-	if (status == LK_OK) status = run_scheduled(answer, p, schedule, &sizes, request, &arena, out, err);
+	lk_status status = lc_sizes_read(program, request->sizes, DEFAULT_RANKS, &sizes, err);
+	if (status == LK_OK) status = run_scheduled(answer, program, schedule, &sizes, request, &arena, out, err);
 	lc_sizes_free(&sizes);
 	lk_arena_free(&arena);
 	return status;

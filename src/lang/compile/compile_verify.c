@@ -25,109 +25,109 @@ struct check {
 
 /* ---- what is tried ---- */
 
-static lk_status read_meshes(struct check *c, const char *text, lk_error *err) {
+static lk_status read_meshes(struct check *check, const char *text, lk_error *err) {
 	char word[32];
 	if (!text) return LK_OK;
 	for (const char *at = text;; at++) {
 		size_t length = strcspn(at, ",");
 		long long ranks;
-		if (c->o.rank_count == MOST_RANKS)
+		if (check->o.rank_count == MOST_RANKS)
 			return lk_fail(err, LK_ERR_INPUT, "--meshes", "more than %d numbers", MOST_RANKS);
 		snprintf(word, sizeof word, "%.*s", length < sizeof word ? (int)length : (int)sizeof word - 1, at);
 		LK_TRY(lk_parse_int(word, 1, LC_RANKS, &ranks, "--meshes", err));
-		c->ranks[c->o.rank_count++] = (int)ranks;
+		check->ranks[check->o.rank_count++] = (int)ranks;
 		at += length;
 		if (!*at) break;
 	}
-	c->o.ranks = c->ranks;
+	check->o.ranks = check->ranks;
 	return LK_OK;
 }
 
-static lk_status check_one(struct check *c, const lc_schedule *s, lk_error *err) {
-	lc_program *q = NULL;
-	if (!lk_push(&c->done)) return lk_oom(err);
-	lk_last(&c->done)->schedule = s->name;
-	LK_TRY(lc_rewrite_all(c->p, s, &q, err));
-	lk_status status = lc_verify(c->p, q, &c->o, &lk_last(&c->done)->verdict, err);
-	lc_program_free(q);
+static lk_status check_one(struct check *check, const lc_schedule *schedule, lk_error *err) {
+	lc_program *program = NULL;
+	if (!lk_push(&check->done)) return lk_oom(err);
+	lk_last(&check->done)->schedule = schedule->name;
+	LK_TRY(lc_rewrite_all(check->p, schedule, &program, err));
+	lk_status status = lc_verify(check->p, program, &check->o, &lk_last(&check->done)->verdict, err);
+	lc_program_free(program);
 	return status;
 }
 
-static lk_status check_schedules(struct check *c, lk_error *err) {
+static lk_status check_schedules(struct check *check, lk_error *err) {
 	const lc_schedule *one;
-	const char *name = c->request->schedule;
+	const char *name = check->request->schedule;
 	if (name && strcmp(name, "all") != 0) {
-		LK_TRY(lc_pick_schedule(c->p, name, &one, err));
-		if (one) return check_one(c, one, err);
+		LK_TRY(lc_pick_schedule(check->p, name, &one, err));
+		if (one) return check_one(check, one, err);
 		lk_fail(err, LK_ERR_INPUT, "--schedule", "%s is what schedules are held against", LC_PLAIN);
 		return lk_hint(err, "name a schedule, or all");
 	}
-	for (size_t i = 0; i < c->p->schedules.count; i++) LK_TRY(check_one(c, &c->p->schedules.at[i], err));
+	for (size_t i = 0; i < check->p->schedules.count; i++) LK_TRY(check_one(check, &check->p->schedules.at[i], err));
 	return LK_OK;
 }
 
 /* ---- what is said ---- */
 
-static void put_text(const struct check *c, FILE *out) {
-	if (!c->done.count) fprintf(out, "program %s has no schedule to verify\n", c->p->name);
-	for (size_t i = 0; i < c->done.count; i++) {
-		const lc_verdict *v = &c->done.at[i].verdict;
-		fprintf(out, "%s, schedule %s: %s\n", c->p->name, c->done.at[i].schedule, v->equal ? "equal" : "NOT EQUAL");
-		if (!v->equal) fprintf(out, "  they differ in %s\n", v->where);
-		fprintf(out, "  %d draws of inputs and sizes, modulo 2^61 - 1, on %d meshes: %s\n", v->runs, v->meshes,
-				v->tried);
-		if (v->skipped)
-			fprintf(out, "  %d meshes were left out: the program or its schedule cannot have them\n", v->skipped);
-		if (!v->equal) continue;
-		if (v->chance < 1)
+static void put_text(const struct check *check, FILE *out) {
+	if (!check->done.count) fprintf(out, "program %s has no schedule to verify\n", check->p->name);
+	for (size_t i = 0; i < check->done.count; i++) {
+		const lc_verdict *verdict = &check->done.at[i].verdict;
+		fprintf(out, "%s, schedule %s: %s\n", check->p->name, check->done.at[i].schedule, verdict->equal ? "equal" : "NOT EQUAL");
+		if (!verdict->equal) fprintf(out, "  they differ in %s\n", verdict->where);
+		fprintf(out, "  %d draws of inputs and sizes, modulo 2^61 - 1, on %d meshes: %s\n", verdict->runs, verdict->meshes,
+				verdict->tried);
+		if (verdict->skipped)
+			fprintf(out, "  %d meshes were left out: the program or its schedule cannot have them\n", verdict->skipped);
+		if (!verdict->equal) continue;
+		if (verdict->chance < 1)
 			fprintf(out,
 					"  degree at most %lld; a difference at sizes that were drawn stays unseen with a chance of at "
 					"most %.1g\n",
-					(long long)v->degree, v->chance);
+					(long long)verdict->degree, verdict->chance);
 		else fputs("  the degree is too high for a bound on the chance of error\n", out);
-		if (v->choices)
+		if (verdict->choices)
 			fprintf(
 				out,
 				"  not in this bound: %d maxima or minima, whose wrong choice among n shows in a draw with about 1/n\n",
-				v->choices);
-		if (!isnan(v->worst))
-			fprintf(out, "  in its own formats it differs by at most %.3g units in the last place\n", v->worst);
+				verdict->choices);
+		if (!isnan(verdict->worst))
+			fprintf(out, "  in its own formats it differs by at most %.3g units in the last place\n", verdict->worst);
 	}
 }
 
-static void json_one(lk_json_writer *w, const struct checked *one) {
-	const lc_verdict *v = &one->verdict;
-	lk_json_object(w, NULL);
-	lk_json_put_text(w, "schedule", one->schedule);
-	lk_json_put_bool(w, "equal", v->equal);
-	if (!v->equal) lk_json_put_text(w, "where", v->where);
-	lk_json_put_integer(w, "draws", v->runs);
-	lk_json_put_integer(w, "meshes", v->meshes);
-	lk_json_put_text(w, "tried", v->tried);
-	lk_json_put_integer(w, "left_out", v->skipped);
-	lk_json_put_integer(w, "degree", v->degree);
-	lk_json_put_number(w, "chance", v->chance);
-	lk_json_put_integer(w, "choices", v->choices);
-	lk_json_put_number(w, "ulps", v->worst);
-	lk_json_object_end(w);
+static void json_one(lk_json_writer *writer, const struct checked *one) {
+	const lc_verdict *verdict = &one->verdict;
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "schedule", one->schedule);
+	lk_json_put_bool(writer, "equal", verdict->equal);
+	if (!verdict->equal) lk_json_put_text(writer, "where", verdict->where);
+	lk_json_put_integer(writer, "draws", verdict->runs);
+	lk_json_put_integer(writer, "meshes", verdict->meshes);
+	lk_json_put_text(writer, "tried", verdict->tried);
+	lk_json_put_integer(writer, "left_out", verdict->skipped);
+	lk_json_put_integer(writer, "degree", verdict->degree);
+	lk_json_put_number(writer, "chance", verdict->chance);
+	lk_json_put_integer(writer, "choices", verdict->choices);
+	lk_json_put_number(writer, "ulps", verdict->worst);
+	lk_json_object_end(writer);
 }
 
-static lk_status put_json(const struct check *c, FILE *out, lk_error *err) {
+static lk_status put_json(const struct check *check, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_text(&w, "program", c->p->name);
+	lk_json_put_text(&w, "program", check->p->name);
 	lk_json_array(&w, "schedules");
-	for (size_t i = 0; i < c->done.count; i++) json_one(&w, &c->done.at[i]);
+	for (size_t i = 0; i < check->done.count; i++) json_one(&w, &check->done.at[i]);
 	lk_json_array_end(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
 
 lk_status lc_do_verify(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
-	lc_program *p;
-	LK_TRY(lc_pick_program(answer, request, &p, err));
-	struct check c = {.p = p, .request = request};
+	lc_program *program;
+	LK_TRY(lc_pick_program(answer, request, &program, err));
+	struct check c = {.p = program, .request = request};
 	c.o = (lc_verify_options){.seed = (uint64_t)request->seed, .draws = request->draws, .sizes = request->sizes};
 	lk_status status = read_meshes(&c, request->meshes, err);
 	if (status == LK_OK) status = check_schedules(&c, err);

@@ -22,38 +22,38 @@ static const char *const runtime_files[] = {
 /* ---- schedules ---- */
 
 /* Products, rows and collectives are calls of the runtime, as in the C+MPI target. */
-lk_status lc_cuda_any(lc_mpi *c, const lc_step *s) {
+lk_status lc_cuda_any(lc_mpi *mpi, const lc_step *step) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
 		[LC_STEP_MAP] = lc_cuda_map, [LC_STEP_CONTRACT] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,
 		[LC_STEP_COMM] = lc_mpi_comm, [LC_STEP_SEND] = lc_mpi_comm, [LC_STEP_RING] = lc_cuda_ring,
 		[LC_STEP_OVERLAP] = lc_cuda_overlap,
 	};
-	return kinds[s->kind](c, s);
+	return kinds[step->kind](mpi, step);
 }
 
-static void put_reached_of(const lc_mpi *c, const lc_step *s) {
+static void put_reached_of(const lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER];
-	for (int i = 0; i < s->part_count; i++) put_reached_of(c, &s->parts[i]);
-	if (s->kind != LC_STEP_RING || !lc_cuda_in_kernel(c, s)) return;
-	const lc_node *nodes = c->p->nodes.at;
-	if (s->scatter >= 0)
-		fprintf(c->out, "{%s, %d}, ", lc_mpi_number(c, nodes[s->scatter].in[0], name), nodes[s->scatter].axis);
-	for (int i = 0; i < s->gathers.count; i++)
-		fprintf(c->out, "{%s, %d}, ", lc_mpi_number(c, s->gathers.at[i], name), nodes[s->gathers.at[i]].axis);
+	for (int i = 0; i < step->part_count; i++) put_reached_of(mpi, &step->parts[i]);
+	if (step->kind != LC_STEP_RING || !lc_cuda_in_kernel(mpi, step)) return;
+	const lc_node *nodes = mpi->p->nodes.at;
+	if (step->scatter >= 0)
+		fprintf(mpi->out, "{%s, %d}, ", lc_mpi_number(mpi, nodes[step->scatter].in[0], name), nodes[step->scatter].axis);
+	for (int i = 0; i < step->gathers.count; i++)
+		fprintf(mpi->out, "{%s, %d}, ", lc_mpi_number(mpi, step->gathers.at[i], name), nodes[step->gathers.at[i]].axis);
 }
 
-static lk_status put_schedule(lc_mpi *c, const lc_variant *v) {
-	LK_TRY(lc_mpi_schedule(c, v, lc_cuda_any));
-	fprintf(c->out, "static const rt_reached reached%d[] = {", c->number);
-	for (int i = 0; i < c->steps->count; i++) put_reached_of(c, &c->steps->at[i]);
-	fputs("{-1, 0}};\n\n", c->out);
+static lk_status put_schedule(lc_mpi *mpi, const lc_variant *variant) {
+	LK_TRY(lc_mpi_schedule(mpi, variant, lc_cuda_any));
+	fprintf(mpi->out, "static const rt_reached reached%d[] = {", mpi->number);
+	for (int i = 0; i < mpi->steps->count; i++) put_reached_of(mpi, &mpi->steps->at[i]);
+	fputs("{-1, 0}};\n\n", mpi->out);
 	return LK_OK;
 }
 
-static lk_status put_variant(lc_mpi *c, const lc_variant *v) {
-	LK_TRY(lc_mpi_find_indices(c, c->original));
-	LK_TRY(put_schedule(c, v));
-	return lc_mpi_axes(c->original, c->p, c->number, c->out, c->err);
+static lk_status put_variant(lc_mpi *mpi, const lc_variant *variant) {
+	LK_TRY(lc_mpi_find_indices(mpi, mpi->original));
+	LK_TRY(put_schedule(mpi, variant));
+	return lc_mpi_axes(mpi->original, mpi->p, mpi->number, mpi->out, mpi->err);
 }
 
 /* ---- the file ---- */

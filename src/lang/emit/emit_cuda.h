@@ -18,15 +18,15 @@ typedef struct lc_cuda_shared {
 
 /* Writes a pass as a kernel; reductions that go over other dims than the first one's are kernels of their own before
  * it. */
-lk_status lc_cuda_map(lc_mpi *c, const lc_step *s);
+lk_status lc_cuda_map(lc_mpi *mpi, const lc_step *step);
 /* The same with its collectives inside, for ranks that reach each other's memory; and the choice at run time. */
-lk_status lc_cuda_ring(lc_mpi *c, const lc_step *s);
-lk_status lc_cuda_overlap(lc_mpi *c, const lc_step *s);
+lk_status lc_cuda_ring(lc_mpi *mpi, const lc_step *step);
+lk_status lc_cuda_overlap(lc_mpi *mpi, const lc_step *step);
 /* Of an overlap's function, behind the fork of its streams: the way in chunks, if it can be cut. */
-void lc_cuda_chunks(lc_mpi *c, const lc_step *s);
-lk_status lc_cuda_any(lc_mpi *c, const lc_step *s);      /* by its kind */
+void lc_cuda_chunks(lc_mpi *mpi, const lc_step *step);
+lk_status lc_cuda_any(lc_mpi *mpi, const lc_step *step);      /* by its kind */
 /* The values that kernels reach of other ranks. */
-bool lc_cuda_in_kernel(const lc_mpi *c, const lc_step *s);
+bool lc_cuda_in_kernel(const lc_mpi *mpi, const lc_step *step);
 
 /* ---- emit_cuda_pass: a kernel in the making: one pass, with its text in three places at once. */
 
@@ -46,36 +46,36 @@ typedef struct lc_kernel {
 } lc_kernel;
 
 /* Opens the pass of a step and declares its places and numbers. */
-lk_status lc_kernel_open(lc_mpi *c, const lc_step *s, bool ring, lc_kernel *out);
-void lc_kernel_close(lc_kernel *k);
-lc_dtype lc_kernel_format(const lc_kernel *k, int id);
+lk_status lc_kernel_open(lc_mpi *mpi, const lc_step *step, bool ring, lc_kernel *out);
+void lc_kernel_close(lc_kernel *kernel);
+lc_dtype lc_kernel_format(const lc_kernel *kernel, int id);
 /* Index of an element in a place, in terms of the kernel's variables. */
-void lc_kernel_index(const lc_kernel *k, const lc_place *at, FILE *out);
-char *lc_kernel_place_name(const lc_kernel *k, const char *prefix, const lc_place *at, char out[LC_IDENTIFIER]);
+void lc_kernel_index(const lc_kernel *kernel, const lc_place *at, FILE *out);
+char *lc_kernel_place_name(const lc_kernel *kernel, const char *prefix, const lc_place *at, char out[LC_IDENTIFIER]);
 /* Lines of a kernel, at depth k->depth: single numbers; i, j, ... of element e; loads; variables and y_NAME of
  * stores. */
-void lc_kernel_numbers(lc_kernel *k);
-void lc_kernel_coordinates(lc_kernel *k);
-void lc_kernel_loads(lc_kernel *k);
-void lc_kernel_values(lc_kernel *k, bool stores);
-void lc_kernel_stores(lc_kernel *k);
+void lc_kernel_numbers(lc_kernel *kernel);
+void lc_kernel_coordinates(lc_kernel *kernel);
+void lc_kernel_loads(lc_kernel *kernel);
+void lc_kernel_values(lc_kernel *kernel, bool stores);
+void lc_kernel_stores(lc_kernel *kernel);
 /* A value as an expression; what is stored of one. */
-void lc_kernel_value(lc_kernel *k, int id);
+void lc_kernel_value(lc_kernel *kernel, int id);
 /* The place of what is stored. */
-lc_place lc_kernel_stored(const lc_kernel *k, int id);
-bool lc_kernel_is_shared(const lc_kernel *k, int id);
-bool lc_kernel_keeps(const lc_kernel *k, int id);
+lc_place lc_kernel_stored(const lc_kernel *kernel, int id);
+bool lc_kernel_is_shared(const lc_kernel *kernel, int id);
+bool lc_kernel_keeps(const lc_kernel *kernel, int id);
 /* Loads that are elements of memory, each place once: calls put for each. */
-void lc_kernel_each_load(lc_kernel *k, void (*put)(lc_kernel *k, int id));
+void lc_kernel_each_load(lc_kernel *kernel, void (*put)(lc_kernel *kernel, int id));
 
 /* ---- target_cuda_map.c ---- */
 /* All of a kernel's body: its numbers, and a loop over elements from `first` on by `step`, both expressions. */
-void lc_kernel_elements(lc_kernel *k, const char *first, const char *step);
+void lc_kernel_elements(lc_kernel *kernel, const char *first, const char *step);
 /* Declares how far elements go in fours. */
-void lc_kernel_alignment(lc_kernel *k);
+void lc_kernel_alignment(lc_kernel *kernel);
 /* The struct of arguments; the host's function NAME up to where they are filled; its end, and that of its list. */
-void lc_kernel_struct(lc_kernel *k);
-void lc_kernel_host_begin(lc_kernel *k, const char *name);
-void lc_kernel_host_end(lc_kernel *k, const char *name);
+void lc_kernel_struct(lc_kernel *kernel);
+void lc_kernel_host_begin(lc_kernel *kernel, const char *name);
+void lc_kernel_host_end(lc_kernel *kernel, const char *name);
 
 #endif

@@ -10,27 +10,27 @@
 
 enum { PART = 160 };
 
-static const lc_node *node(const lc_mpi *c, int id) { return &c->p->nodes.at[id]; }
+static const lc_node *node(const lc_mpi *mpi, int id) { return &mpi->p->nodes.at[id]; }
 
-static bool waits_for(const lc_step *s, int other) {
-	for (int i = 0; i < s->after.count; i++)
-		if (s->after.at[i] == other) return true;
+static bool waits_for(const lc_step *step, int other) {
+	for (int i = 0; i < step->after.count; i++)
+		if (step->after.at[i] == other) return true;
 	return false;
 }
 
-static bool communicates(const lc_step *s) {
-	return s->kind == LC_STEP_COMM || s->kind == LC_STEP_SEND || s->kind == LC_STEP_RING;
+static bool communicates(const lc_step *step) {
+	return step->kind == LC_STEP_COMM || step->kind == LC_STEP_SEND || step->kind == LC_STEP_RING;
 }
 
 /* ---- whole parts ---- */
 
-static void put_part(lc_mpi *c, const lc_step *s, int i) {
+static void put_part(lc_mpi *mpi, const lc_step *step, int i) {
 	char part[LC_IDENTIFIER];
-	bool side = communicates(&s->parts[i]), crosses = false;
+	bool side = communicates(&step->parts[i]), crosses = false;
 	for (int other = 0; other < i; other++)
-		crosses |= communicates(&s->parts[other]) != side && waits_for(&s->parts[i], other);
-	fprintf(c->out, "\trt_on(run, %s, %s);\n", side ? "run->side_stream" : "run->main_stream", crosses ? "true" : "false");
-	fprintf(c->out, "\t%s(run);\n", lc_mpi_function(c, &s->parts[i], part));
+		crosses |= communicates(&step->parts[other]) != side && waits_for(&step->parts[i], other);
+	fprintf(mpi->out, "\trt_on(run, %s, %s);\n", side ? "run->side_stream" : "run->main_stream", crosses ? "true" : "false");
+	fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &step->parts[i], part));
 }
 
 /* ---- slices ---- */
@@ -42,106 +42,106 @@ struct slices {
 };
 
 /* A product of rows by one matrix, along whose rows the collective cuts. */
-static bool rows_of(const lc_mpi *c, int product, int dim) {
-	const lc_node *y = node(c, product);
-	if (y->op != LC_MATMUL || y->list >= 0 || y->ta || dim < 0 || dim >= y->rank - 1) return false;
-	const lc_node *a = node(c, y->in[0]), *b = node(c, y->in[1]);
-	return a->rank == y->rank && b->rank == 2 && a->dim[dim] == y->dim[dim];
+static bool rows_of(const lc_mpi *mpi, int product, int dim) {
+	const lc_node *value = node(mpi, product);
+	if (value->op != LC_MATMUL || value->list >= 0 || value->ta || dim < 0 || dim >= value->rank - 1) return false;
+	const lc_node *a = node(mpi, value->in[0]), *b = node(mpi, value->in[1]);
+	return a->rank == value->rank && b->rank == 2 && a->dim[dim] == value->dim[dim];
 }
 
-static int scatter_of(const lc_mpi *c, const lc_step *s) {
-	if (s->kind == LC_STEP_RING) return s->scatter;
-	return s->kind == LC_STEP_COMM && s->values.count == 1 && node(c, s->values.at[0])->op == LC_REDUCESCATTER
-		? s->values.at[0]
+static int scatter_of(const lc_mpi *mpi, const lc_step *step) {
+	if (step->kind == LC_STEP_RING) return step->scatter;
+	return step->kind == LC_STEP_COMM && step->values.count == 1 && node(mpi, step->values.at[0])->op == LC_REDUCESCATTER
+		? step->values.at[0]
 		: -1;
 }
 
 static bool reducible(lc_dtype t) { return t != LC_F8 && t != LC_I16 && t != LC_U16; }
 
-static bool find_slices(const lc_mpi *c, const lc_step *s, struct slices *out) {
-	const lc_step *first = &s->parts[0], *second = &s->parts[1];
-	if (s->part_count < 2 || first->list >= 0 || second->list >= 0) return false;
-	if (first->kind == LC_STEP_CONTRACT && s->part_count == 2 && first->values.count == 1) {
-		int product = first->values.at[0], collective = scatter_of(c, second);
-		if (collective < 0 || node(c, collective)->in[0] != product) return false;
-		*out = (struct slices){product, collective, node(c, collective)->axis, node(c, collective)->d, true};
-		return reducible((lc_dtype)node(c, product)->dtype) && rows_of(c, product, out->dim);
+static bool find_slices(const lc_mpi *mpi, const lc_step *step, struct slices *out) {
+	const lc_step *first = &step->parts[0], *second = &step->parts[1];
+	if (step->part_count < 2 || first->list >= 0 || second->list >= 0) return false;
+	if (first->kind == LC_STEP_CONTRACT && step->part_count == 2 && first->values.count == 1) {
+		int product = first->values.at[0], collective = scatter_of(mpi, second);
+		if (collective < 0 || node(mpi, collective)->in[0] != product) return false;
+		*out = (struct slices){product, collective, node(mpi, collective)->axis, node(mpi, collective)->d, true};
+		return reducible((lc_dtype)node(mpi, product)->dtype) && rows_of(mpi, product, out->dim);
 	}
 	if (first->kind != LC_STEP_COMM || second->kind != LC_STEP_CONTRACT || first->values.count != 1 ||
 		second->values.count != 1)
 		return false;
 	int collective = first->values.at[0], product = second->values.at[0];
-	const lc_node *g = node(c, collective);
-	if (g->op != LC_ALLGATHER || node(c, product)->in[0] != collective) return false;
-	*out = (struct slices){product, collective, g->axis, g->d, false};
-	for (int a = 0; a < c->p->axis_count; a++)
-		if (node(c, g->in[0])->layout[a].turn != 0) return false;
-	return rows_of(c, product, out->dim);
+	const lc_node *value = node(mpi, collective);
+	if (value->op != LC_ALLGATHER || node(mpi, product)->in[0] != collective) return false;
+	*out = (struct slices){product, collective, value->axis, value->d, false};
+	for (int a = 0; a < mpi->p->axis_count; a++)
+		if (node(mpi, value->in[0])->layout[a].turn != 0) return false;
+	return rows_of(mpi, product, out->dim);
 }
 
-static void put_collective(lc_mpi *c, const struct slices *x) {
+static void put_collective(lc_mpi *mpi, const struct slices *slices) {
 	static const char *const reduces[LC_REDUCES] = {[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
 	char to[PART], from[PART];
-	const lc_node *n = node(c, x->collective);
-	lc_mpi_part(c, x->collective, to, sizeof to), lc_mpi_part(c, n->in[0], from, sizeof from);
-	fprintf(c->out, "\t\t\trt_on(run, run->side_stream, %s);\n", x->scatters ? "true" : "false");
-	if (x->scatters)
-		fprintf(c->out, "\t\t\trt_reduce_slice(run, %s, %s, %d, %s, %d, s);\n", to, from, x->axis, reduces[n->reduce],
-			x->dim);
-	else fprintf(c->out, "\t\t\trt_broadcast_slice(run, %s, %s, %d, %d, s);\n", to, from, x->axis, x->dim);
+	const lc_node *value = node(mpi, slices->collective);
+	lc_mpi_part(mpi, slices->collective, to, sizeof to), lc_mpi_part(mpi, value->in[0], from, sizeof from);
+	fprintf(mpi->out, "\t\t\trt_on(run, run->side_stream, %s);\n", slices->scatters ? "true" : "false");
+	if (slices->scatters)
+		fprintf(mpi->out, "\t\t\trt_reduce_slice(run, %s, %s, %d, %s, %d, s);\n", to, from, slices->axis, reduces[value->reduce],
+			slices->dim);
+	else fprintf(mpi->out, "\t\t\trt_broadcast_slice(run, %s, %s, %d, %d, s);\n", to, from, slices->axis, slices->dim);
 }
 
-static void put_product(lc_mpi *c, const lc_step *part, const struct slices *x) {
+static void put_product(lc_mpi *mpi, const lc_step *part, const struct slices *slices) {
 	char a[PART], y[PART], name[LC_IDENTIFIER];
-	lc_mpi_part(c, node(c, x->product)->in[0], a, sizeof a), lc_mpi_part(c, x->product, y, sizeof y);
-	fprintf(c->out, "\t\t\trt_on(run, run->main_stream, %s);\n", x->scatters ? "false" : "true");
-	fprintf(c->out,
-		"\t\t\tconst rt_part rows = rt_narrow(%s, %d, ranks, s), product = rt_narrow(%s, %d, ranks, s);\n", a, x->dim,
-		y, x->dim);
-	fprintf(c->out, "\t\t\t%s(run);\n\t\t\t*(%s) = rows, *(%s) = product;\n", lc_mpi_function(c, part, name), a, y);
+	lc_mpi_part(mpi, node(mpi, slices->product)->in[0], a, sizeof a), lc_mpi_part(mpi, slices->product, y, sizeof y);
+	fprintf(mpi->out, "\t\t\trt_on(run, run->main_stream, %s);\n", slices->scatters ? "false" : "true");
+	fprintf(mpi->out,
+		"\t\t\tconst rt_part rows = rt_narrow(%s, %d, ranks, s), product = rt_narrow(%s, %d, ranks, s);\n", a, slices->dim,
+		y, slices->dim);
+	fprintf(mpi->out, "\t\t\t%s(run);\n\t\t\t*(%s) = rows, *(%s) = product;\n", lc_mpi_function(mpi, part, name), a, y);
 }
 
 /* What comes behind the slices: the pass of a ring and its gathers; further parts. */
-static lk_status put_rest(lc_mpi *c, const lc_step *s) {
-	const lc_step *second = &s->parts[1];
+static lk_status put_rest(lc_mpi *mpi, const lc_step *step) {
+	const lc_step *second = &step->parts[1];
 	char name[LC_NAME + 8], function[LC_IDENTIFIER];
 	if (second->kind == LC_STEP_RING) {
 		snprintf(name, sizeof name, "%s_pass", second->name);
 		lc_step pass = {.name = name};
-		fprintf(c->out, "\t\t%s(run);\n", lc_mpi_function(c, &pass, function));
+		fprintf(mpi->out, "\t\t%s(run);\n", lc_mpi_function(mpi, &pass, function));
 		if (second->gathers.count)
-			LK_TRY(lc_mpi_collectives(c, second->gathers.at, second->gathers.count, second->bucket, 2));
+			LK_TRY(lc_mpi_collectives(mpi, second->gathers.at, second->gathers.count, second->bucket, 2));
 	}
-	for (int i = 2; i < s->part_count; i++) {
-		fprintf(c->out, "\t\trt_on(run, run->main_stream, true);\n");
-		fprintf(c->out, "\t\t%s(run);\n", lc_mpi_function(c, &s->parts[i], function));
+	for (int i = 2; i < step->part_count; i++) {
+		fprintf(mpi->out, "\t\trt_on(run, run->main_stream, true);\n");
+		fprintf(mpi->out, "\t\t%s(run);\n", lc_mpi_function(mpi, &step->parts[i], function));
 	}
 	return LK_OK;
 }
 
-static lk_status put_slices(lc_mpi *c, const lc_step *s, const struct slices *x) {
+static lk_status put_slices(lc_mpi *mpi, const lc_step *step, const struct slices *slices) {
 	char a[PART], y[PART];
-	lc_mpi_part(c, node(c, x->product)->in[0], a, sizeof a), lc_mpi_part(c, x->product, y, sizeof y);
-	fprintf(c->out,
+	lc_mpi_part(mpi, node(mpi, slices->product)->in[0], a, sizeof a), lc_mpi_part(mpi, slices->product, y, sizeof y);
+	fprintf(mpi->out,
 		"\tif (!rt_reaches(run, %d) && run->mesh.ranks[%d] > 1 && rt_in_slices(%s, %d) && rt_in_slices(%s, %d)) {\n",
-		x->axis, x->axis, a, x->dim, y, x->dim);
-	fprintf(c->out, "\t\tconst int ranks = run->mesh.ranks[%d];\n\t\tfor (int s = 0; s < ranks; s++) {\n", x->axis);
-	if (x->scatters) put_product(c, &s->parts[0], x), put_collective(c, x);
-	else put_collective(c, x), put_product(c, &s->parts[1], x);
-	fputs("\t\t}\n", c->out);
-	LK_TRY(put_rest(c, s));
-	fputs("\t\trt_join_streams(run);\n\t\treturn;\n\t}\n", c->out);
+		slices->axis, slices->axis, a, slices->dim, y, slices->dim);
+	fprintf(mpi->out, "\t\tconst int ranks = run->mesh.ranks[%d];\n\t\tfor (int s = 0; s < ranks; s++) {\n", slices->axis);
+	if (slices->scatters) put_product(mpi, &step->parts[0], slices), put_collective(mpi, slices);
+	else put_collective(mpi, slices), put_product(mpi, &step->parts[1], slices);
+	fputs("\t\t}\n", mpi->out);
+	LK_TRY(put_rest(mpi, step));
+	fputs("\t\trt_join_streams(run);\n\t\treturn;\n\t}\n", mpi->out);
 	return LK_OK;
 }
 
-lk_status lc_cuda_overlap(lc_mpi *c, const lc_step *s) {
+lk_status lc_cuda_overlap(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER];
 	struct slices x;
-	for (int i = 0; i < s->part_count; i++) LK_TRY(lc_cuda_any(c, &s->parts[i]));
-	fprintf(c->out, "static void %s(rt_run *run) {\n\trt_fork(run);\n", lc_mpi_function(c, s, name));
-	if (find_slices(c, s, &x)) LK_TRY(put_slices(c, s, &x));
-	lc_cuda_chunks(c, s);
-	for (int i = 0; i < s->part_count; i++) put_part(c, s, i);
-	fputs("\trt_join_streams(run);\n}\n\n", c->out);
+	for (int i = 0; i < step->part_count; i++) LK_TRY(lc_cuda_any(mpi, &step->parts[i]));
+	fprintf(mpi->out, "static void %s(rt_run *run) {\n\trt_fork(run);\n", lc_mpi_function(mpi, step, name));
+	if (find_slices(mpi, step, &x)) LK_TRY(put_slices(mpi, step, &x));
+	lc_cuda_chunks(mpi, step);
+	for (int i = 0; i < step->part_count; i++) put_part(mpi, step, i);
+	fputs("\trt_join_streams(run);\n}\n\n", mpi->out);
 	return LK_OK;
 }

@@ -17,11 +17,11 @@ char *lc_api_name(const lc_program *original, const char *what, const char *sche
 	return out;
 }
 
-char *lc_api_argument(const lc_program *p, int id, int output, char out[LC_IDENTIFIER]) {
-	const lc_node *n = &p->nodes.at[id];
+char *lc_api_argument(const lc_program *program, int id, int output, char out[LC_IDENTIFIER]) {
+	const lc_node *node = &program->nodes.at[id];
 	char prefix[24];
-	if (n->op != LC_OUT) return lc_identifier(n->op == LC_INPUT ? "in_" : "state_", n->name, out);
-	const char *name = p->nodes.at[n->in[0]].name;
+	if (node->op != LC_OUT) return lc_identifier(node->op == LC_INPUT ? "in_" : "state_", node->name, out);
+	const char *name = program->nodes.at[node->in[0]].name;
 	snprintf(prefix, sizeof prefix, name ? "out%d_" : "out%d", output);
 	return lc_identifier(prefix, name ? name : "", out);
 }
@@ -33,10 +33,10 @@ static void field(const char *type, const char *prefix, const char *name, const 
 	fprintf(out, "\t%s%s;%s\n", type, lc_identifier(prefix, name, text), comment);
 }
 
-int lc_api_indices(const lc_program *p, const char *names[LC_VALUES]) {
+int lc_api_indices(const lc_program *program, const char *names[LC_VALUES]) {
 	int count = 0;
-	for (size_t i = 0; i < p->nodes.count; i++) {
-		const lc_group *groups[] = {&p->nodes.at[i].at, &p->nodes.at[i].from};
+	for (size_t i = 0; i < program->nodes.count; i++) {
+		const lc_group *groups[] = {&program->nodes.at[i].at, &program->nodes.at[i].from};
 		for (int k = 0; k < 2; k++) {
 			bool found = groups[k]->axis < 0 || !groups[k]->index;
 			for (int j = 0; j < count && !found; j++) found = strcmp(names[j], groups[k]->index) == 0;
@@ -46,29 +46,29 @@ int lc_api_indices(const lc_program *p, const char *names[LC_VALUES]) {
 	return count;
 }
 
-static void put_sizes(const lc_program *p, FILE *out) {
+static void put_sizes(const lc_program *program, FILE *out) {
 	const char *indices[LC_VALUES];
 	char name[LC_API];
-	int count = lc_api_indices(p, indices);
+	int count = lc_api_indices(program, indices);
 	fputs("/* What the program leaves open. The product of ranks is the communicator's size. */\ntypedef struct ", out);
-	fprintf(out, "%s {\n", lc_api_name(p, "_sizes", "", name));
-	for (int a = 0; a < p->axis_count; a++) field("int ", "ranks_", p->axes[a].name, "", out);
-	for (size_t l = 0; l < p->lists.count; l++) field("int64_t ", "list_", p->lists.at[l], " /* how many tensors */", out);
-	for (int d = 0; d < p->named_count; d++) {
-		bool list = p->named[d].list >= 0;
-		field(list ? "const int64_t *" : "int64_t ", "dim_", p->named[d].name, list ? " /* of each tensor */" : "", out);
+	fprintf(out, "%s {\n", lc_api_name(program, "_sizes", "", name));
+	for (int a = 0; a < program->axis_count; a++) field("int ", "ranks_", program->axes[a].name, "", out);
+	for (size_t l = 0; l < program->lists.count; l++) field("int64_t ", "list_", program->lists.at[l], " /* how many tensors */", out);
+	for (int d = 0; d < program->named_count; d++) {
+		bool list = program->named[d].list >= 0;
+		field(list ? "const int64_t *" : "int64_t ", "dim_", program->named[d].name, list ? " /* of each tensor */" : "", out);
 	}
 	for (int i = 0; i < count; i++) field("int64_t ", "index_", indices[i], "", out);
 	fprintf(out, "} %s;\n\n", name);
 }
 
-static void put_scalars(const lc_program *p, FILE *out) {
+static void put_scalars(const lc_program *program, FILE *out) {
 	char name[LC_API];
 	int count = 0;
-	fprintf(out, "typedef struct %s {\n", lc_api_name(p, "_scalars", "", name));
-	for (size_t i = 0; i < p->nodes.count; i++) {
-		if (p->nodes.at[i].op != LC_SCALAR) continue;
-		field("double ", "scalar_", p->nodes.at[i].name, "", out);
+	fprintf(out, "typedef struct %s {\n", lc_api_name(program, "_scalars", "", name));
+	for (size_t i = 0; i < program->nodes.count; i++) {
+		if (program->nodes.at[i].op != LC_SCALAR) continue;
+		field("double ", "scalar_", program->nodes.at[i].name, "", out);
 		count++;
 	}
 	if (count == 0) fputs("\tint none;\n", out);
@@ -77,44 +77,44 @@ static void put_scalars(const lc_program *p, FILE *out) {
 
 /* ---- functions ---- */
 
-static void put_argument(const lc_program *p, int id, int output, FILE *out) {
-	const lc_node *n = &p->nodes.at[id];
+static void put_argument(const lc_program *program, int id, int output, FILE *out) {
+	const lc_node *node = &program->nodes.at[id];
 	char name[LC_IDENTIFIER];
-	const char *read_only = n->op == LC_INPUT ? "const " : "", *each = n->list >= 0 ? "*const *" : "*";
-	fprintf(out, ", %s%s %s%s", read_only, lc_memory_type((lc_dtype)n->dtype), each, lc_api_argument(p, id, output, name));
+	const char *read_only = node->op == LC_INPUT ? "const " : "", *each = node->list >= 0 ? "*const *" : "*";
+	fprintf(out, ", %s%s %s%s", read_only, lc_memory_type((lc_dtype)node->dtype), each, lc_api_argument(program, id, output, name));
 }
 
-void lc_api_signature(const lc_program *original, const lc_variant *v, FILE *out) {
+void lc_api_signature(const lc_program *original, const lc_variant *variant, FILE *out) {
 	char name[LC_API], type[LC_API], scalars[LC_API];
 	int output = 0;
-	const lc_program *p = v->program;
-	fprintf(out, "int %s(%s *plan, const %s *scalars", lc_api_name(original, "_run_", v->name, name),
+	const lc_program *program = variant->program;
+	fprintf(out, "int %s(%s *plan, const %s *scalars", lc_api_name(original, "_run_", variant->name, name),
 	        lc_api_name(original, "", "", type), lc_api_name(original, "_scalars", "", scalars));
 	for (int kind = 0; kind < 3; kind++)
-		for (int id = 0; id < (int)p->nodes.count; id++) {
-			int op = p->nodes.at[id].op;
-			if (op == (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT)) put_argument(p, id, op == LC_OUT ? ++output : 0, out);
+		for (int id = 0; id < (int)program->nodes.count; id++) {
+			int op = program->nodes.at[id].op;
+			if (op == (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT)) put_argument(program, id, op == LC_OUT ? ++output : 0, out);
 		}
 	fputc(')', out);
 }
 
-void lc_api_open_signature(const lc_program *original, const lc_variant *v, bool cuda, FILE *out) {
+void lc_api_open_signature(const lc_program *original, const lc_variant *variant, bool cuda, FILE *out) {
 	char name[LC_API], sizes[LC_API], type[LC_API];
-	fprintf(out, "int %s(const %s *sizes, %s, %s **plan, char *error)", lc_api_name(original, "_open_", v->name, name),
+	fprintf(out, "int %s(const %s *sizes, %s, %s **plan, char *error)", lc_api_name(original, "_open_", variant->name, name),
 	        lc_api_name(original, "_sizes", "", sizes), cuda ? "ncclComm_t all, cudaStream_t stream" : "MPI_Comm all",
 	        lc_api_name(original, "", "", type));
 }
 
 /* The arguments with their types: a comment's lines. */
-static void describe(const lc_program *p, FILE *out) {
+static void describe(const lc_program *program, FILE *out) {
 	char type[256], name[LC_IDENTIFIER], line[400];
 	int output = 0;
 	for (int kind = 0; kind < 3; kind++)
-		for (int id = 0; id < (int)p->nodes.count; id++) {
-			const lc_node *n = &p->nodes.at[id];
-			if (n->op != (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT)) continue;
-			lc_api_argument(p, id, n->op == LC_OUT ? ++output : 0, name);
-			snprintf(line, sizeof line, "  %s: %s", name, lc_type_text(p, n, type, sizeof type));
+		for (int id = 0; id < (int)program->nodes.count; id++) {
+			const lc_node *node = &program->nodes.at[id];
+			if (node->op != (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT)) continue;
+			lc_api_argument(program, id, node->op == LC_OUT ? ++output : 0, name);
+			snprintf(line, sizeof line, "  %s: %s", name, lc_type_text(program, node, type, sizeof type));
 			lc_put_comment(line, " * ", out);
 		}
 }

@@ -23,7 +23,7 @@ enum { LC_IDENTIFIER = LC_NAME + 64 }; /* a name, a prefix, and what steps add t
 /* prefix and name, what is no letter, digit or '_' as _XX. Returns `out`. */
 char *lc_identifier(const char *prefix, const char *name, char out[LC_IDENTIFIER]);
 /* "v_gr" for prefix "v"; "v12" for value 12 without a name; "v7_w" for an older version of the state w. */
-char *lc_value_identifier(const lc_program *p, const char *prefix, int id, char out[LC_IDENTIFIER]);
+char *lc_value_identifier(const lc_program *program, const char *prefix, int id, char out[LC_IDENTIFIER]);
 /* Lines of a comment's inside, each after `lead`; "*" "/", "/" "*", backslashes at line ends, trigraphs and control
  * characters are broken up. */
 void lc_put_comment(const char *text, const char *lead, FILE *out);
@@ -53,7 +53,7 @@ const char *lc_store_call(lc_dtype t);
 typedef struct lc_dim_names {
 	const char *dims, *axes, *item;
 } lc_dim_names;
-lk_status lc_put_dim(const lc_program *p, lc_dim d, const lc_dim_names *names, FILE *out, lk_error *err);
+lk_status lc_put_dim(const lc_program *program, lc_dim d, const lc_dim_names *names, FILE *out, lk_error *err);
 
 /* ---- pointwise values ---- */
 
@@ -71,11 +71,11 @@ typedef struct lc_text {
 	int view; /* -1 to begin with */
 } lc_text;
 /* Value id where `wanted` is computed (weak numbers become that): leaf or operation. */
-void lc_put_value(const lc_text *t, int id, lc_dtype wanted);
+void lc_put_value(const lc_text *text, int id, lc_dtype wanted);
 /* What id is made of, without asking leaf for itself. `stored`: a cast need not round, for the store does. */
-void lc_put_operation(const lc_text *t, int id, bool stored);
+void lc_put_operation(const lc_text *text, int id, bool stored);
 /* Whether a value is pointwise: MAP, dropout, slice, constant, size, scalar. */
-bool lc_is_pointwise(const lc_node *n);
+bool lc_is_pointwise(const lc_node *node);
 
 /* ---- passes over elements: loops and indices ----
  *
@@ -103,14 +103,14 @@ typedef struct lc_loops {
 	int count;              /* 0: one element */
 } lc_loops;
 
-lc_place lc_place_of(const lc_program *p, int space, lc_place_kind kind, int id, int view);
-lc_loops lc_loops_of(const lc_program *p, int space, const lc_place *places, int count);
+lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, int id, int view);
+lc_loops lc_loops_of(const lc_program *program, int space, const lc_place *places, int count);
 /* Whether the place's index is the space's own linear index. */
-bool lc_place_dense(const lc_program *p, const lc_loops *loops, const lc_place *place);
+bool lc_place_dense(const lc_program *program, const lc_loops *loops, const lc_place *place);
 /* Whether the place depends on loop l at all. */
 bool lc_place_moves(const lc_loops *loops, const lc_place *place, int l);
 /* The dims of `id` whose extents, multiplied, are the place's stride along loop l: those from *from up to its rank. */
-void lc_place_stride(const lc_program *p, const lc_loops *loops, const lc_place *place, int l, int *from, int *rank);
+void lc_place_stride(const lc_program *program, const lc_loops *loops, const lc_place *place, int l, int *from, int *rank);
 
 /* The operations that expressions call: X(name, operands). */
 #define LC_RT_OPS(X)                                                                                  \
@@ -124,13 +124,13 @@ enum { LC_API = 3 * LC_IDENTIFIER };
 /* "lk_PROGRAM", `what` ("_run_"), schedule or "". Returns `out`. */
 char *lc_api_name(const lc_program *original, const char *what, const char *schedule, char out[LC_API]);
 /* "in_g", "state_w", "out1", "out2_z" (`output` counts from 1). */
-char *lc_api_argument(const lc_program *p, int id, int output, char out[LC_IDENTIFIER]);
+char *lc_api_argument(const lc_program *program, int id, int output, char out[LC_IDENTIFIER]);
 /* Indices of groups in the order of their first use; how many. */
-int lc_api_indices(const lc_program *p, const char *names[LC_VALUES]);
+int lc_api_indices(const lc_program *program, const char *names[LC_VALUES]);
 /* Declarations of all functions; then those of one schedule without ";", for their definitions. */
 void lc_api_declarations(const lc_program *original, const lc_variant *variants, int count, bool cuda, FILE *out);
-void lc_api_open_signature(const lc_program *original, const lc_variant *v, bool cuda, FILE *out);
-void lc_api_signature(const lc_program *original, const lc_variant *v, FILE *out);
+void lc_api_open_signature(const lc_program *original, const lc_variant *variant, bool cuda, FILE *out);
+void lc_api_signature(const lc_program *original, const lc_variant *variant, FILE *out);
 
 /* ---- emit_mpi: what the files of the C+MPI target share. One context per way to run the program (a schedule).
  *
@@ -166,33 +166,33 @@ typedef struct lc_mpi {
 
 /* ---- target_mpi_names.c ---- */
 /* The value that has the part: a state for its updates, what an output puts out. */
-int lc_mpi_owner(const lc_mpi *c, int id);
+int lc_mpi_owner(const lc_mpi *mpi, int id);
 /* The value whose memory it is in the end. */
-int lc_mpi_root(const lc_mpi *c, int id);
+int lc_mpi_root(const lc_mpi *mpi, int id);
 /* The part of a value, an expression of type rt_part *: "run->part[t1_gr]"; for lists "&run->part[t1_gr][item]". */
-char *lc_mpi_part(const lc_mpi *c, int id, char *out, size_t size);
+char *lc_mpi_part(const lc_mpi *mpi, int id, char *out, size_t size);
 /* For "%s%scount": a member of the part that the text stands for. */
 #define LC_OF(part) (part) + (*(part) == '&'), *(part) == '&' ? "." : "->"
 /* Its number: "t1_gr". */
-char *lc_mpi_number(const lc_mpi *c, int id, char out[LC_IDENTIFIER]);
+char *lc_mpi_number(const lc_mpi *mpi, int id, char out[LC_IDENTIFIER]);
 /* prefix, '_' and the name, or prefix and number; without a prefix the name or the number alone. */
-char *lc_mpi_named(const lc_mpi *c, const char *prefix, int id, char out[LC_IDENTIFIER]);
+char *lc_mpi_named(const lc_mpi *mpi, const char *prefix, int id, char out[LC_IDENTIFIER]);
 /* "step1_gr", unique in the file. */
-char *lc_mpi_function(const lc_mpi *c, const lc_step *s, char out[LC_IDENTIFIER]);
-int lc_mpi_scalar(const lc_mpi *c, int id);            /* its place among the program's scalars */
-void lc_mpi_size(const lc_mpi *c, int id, FILE *out);  /* size(...), a double */
-int lc_mpi_index(lc_mpi *c, const char *name);         /* of a group; -1 for none */
-bool lc_mpi_may_be_absent(const lc_mpi *c, int id);    /* some ranks may hold nothing of it */
-lk_status lc_mpi_touch(lc_mpi *c, int id);
+char *lc_mpi_function(const lc_mpi *mpi, const lc_step *step, char out[LC_IDENTIFIER]);
+int lc_mpi_scalar(const lc_mpi *mpi, int id);            /* its place among the program's scalars */
+void lc_mpi_size(const lc_mpi *mpi, int id, FILE *out);  /* size(...), a double */
+int lc_mpi_index(lc_mpi *mpi, const char *name);         /* of a group; -1 for none */
+bool lc_mpi_may_be_absent(const lc_mpi *mpi, int id);    /* some ranks may hold nothing of it */
+lk_status lc_mpi_touch(lc_mpi *mpi, int id);
 
 /* ---- target_mpi_tables.c ---- */
 /* Which values have parts and which memory; enum of their numbers, table, shapes, conditions. */
-lk_status lc_mpi_plan(lc_mpi *c);
-lk_status lc_mpi_tables(lc_mpi *c);
+lk_status lc_mpi_plan(lc_mpi *mpi);
+lk_status lc_mpi_tables(lc_mpi *mpi);
 
 /* ---- target_mpi_api.c: definitions of what target_header.c declares ---- */
 void lc_mpi_api_head(const lc_program *original, const lc_variant *variants, int count, bool cuda, FILE *out);
-void lc_mpi_api(const lc_mpi *c, const lc_variant *v, bool cuda);
+void lc_mpi_api(const lc_mpi *mpi, const lc_variant *variant, bool cuda);
 
 /* ---- one file per kind of step: each writes "static void stepN_NAME(rt_run *run)" and what it needs ---- */
 typedef lk_status lc_mpi_step(lc_mpi *c, const lc_step *s);
@@ -202,47 +202,47 @@ lc_mpi_step lc_mpi_comm;     /* target_mpi_comm.c: COMM and SEND */
 lc_mpi_step lc_mpi_ring;     /* target_mpi_ring.c */
 lc_mpi_step lc_mpi_overlap;  /* target_mpi_overlap.c */
 /* target_mpi_flow.c: an overlap as a pipeline of chunks; done stays false, with the reason as a comment, where it cannot be. */
-lk_status lc_mpi_flow(lc_mpi *c, const lc_step *s, bool *done);
+lk_status lc_mpi_flow(lc_mpi *mpi, const lc_step *step, bool *done);
 lc_mpi_step lc_mpi_ring_plain, lc_mpi_overlap_plain; /* target_mpi_plain.c: one part after the other */
-lk_status lc_mpi_any(lc_mpi *c, const lc_step *s);   /* by its kind */
+lk_status lc_mpi_any(lc_mpi *mpi, const lc_step *step);   /* by its kind */
 
 /* ---- for rings: the pass of a step by ranges ---- */
 /* Writes "static void NAME(rt_run *run, int64_t item, int64_t from, int64_t to)": a MAP over the elements from .. to - 1
  * along dim `cut` of its space, in any order, if lc_mpi_cuts (whether all that makes an element of its results is in one
  * range); with cut -1 over the whole tensor `item`. */
-lk_status lc_mpi_range(lc_mpi *c, const lc_step *s, const char *name, int cut);
-lk_status lc_mpi_cuts(lc_mpi *c, const lc_step *s, int cut, bool *can);
+lk_status lc_mpi_range(lc_mpi *mpi, const lc_step *step, const char *name, int cut);
+lk_status lc_mpi_cuts(lc_mpi *mpi, const lc_step *step, int cut, bool *can);
 /* For a ring: "(rt_run *run, int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip)", trips from ..
  * to - 1 of the outer loop, in ascending order, the first from 0, the last up to the number of trips. Where it reads the
  * reduce-scatter it adds, of trip `from` on, what arrived and what this rank has; `skip`: from an index in the slice to one
  * in the whole tensor. Operands of gathers without other memory are written to the gathers' own. */
-lk_status lc_mpi_ring_pass(lc_mpi *c, const lc_step *s, const char *name);
+lk_status lc_mpi_ring_pass(lc_mpi *mpi, const lc_step *step, const char *name);
 /* How many leading dims of the space the outer loop goes over (0: the pass has one element; the outer loop then has one
  * trip); rt_product(part, 0, outer) is the number of trips and rt_product(part, outer, rank) the elements of each. */
-lk_status lc_mpi_outer(lc_mpi *c, const lc_step *s, int *outer);
+lk_status lc_mpi_outer(lc_mpi *mpi, const lc_step *step, int *outer);
 /* In target_mpi_ring.c: the reduction of elements a and b of memory in the format of reduce-scatter `scatter`. */
 void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out);
 /* The call that makes a matmul, conv2d or gather_rows. */
-void lc_mpi_contraction(lc_mpi *c, int id, int depth);
+void lc_mpi_contraction(lc_mpi *mpi, int id, int depth);
 /* "(rt_collective){.axis = 0, ...}" of a collective or send. */
-void lc_put_settings(lc_mpi *c, const lc_node *n);
+void lc_put_settings(lc_mpi *mpi, const lc_node *node);
 /* Writes the statements of collectives of one kind between whole parts, for all tensors of their list: declarations of
  * `from` and `to`, a call. `bucket`: bytes of a message that joins tensors, 0: one for each. */
-lk_status lc_mpi_collectives(lc_mpi *c, const int *ids, int count, int64_t bucket, int depth);
+lk_status lc_mpi_collectives(lc_mpi *mpi, const int *ids, int count, int64_t bucket, int depth);
 
 /* ---- target_mpi.c: what other targets write the same way ---- */
 /* Writes a schedule: its comment, tables and steps, each by `any`, and the function that runs them. */
-lk_status lc_mpi_schedule(lc_mpi *c, const lc_variant *v, lc_mpi_step *any);
+lk_status lc_mpi_schedule(lc_mpi *mpi, const lc_variant *variant, lc_mpi_step *any);
 /* Writes a file with a context for each variant. */
 typedef lk_status lc_mpi_writer(const lc_program *original, const lc_variant *variants, int count, lc_mpi *contexts, FILE *out, lk_error *err);
 lk_status lc_mpi_write(const lc_program *original, const lc_variant *variants, int count, lc_mpi_writer *write, FILE *out, lk_error *err);
-lk_status lc_mpi_program_text(const lc_program *p, FILE *out, lk_error *err);    /* as lines of a comment */
-lk_status lc_mpi_find_indices(lc_mpi *c, const lc_program *p);                   /* of groups: c->indices */
-void lc_mpi_step_comment(const lc_mpi *c, const lc_step *s);
-lk_status lc_mpi_axes(const lc_program *original, const lc_program *p, int number, FILE *out, lk_error *err);
-void lc_mpi_program_tables(const lc_program *p, const lc_mpi *c, FILE *out);
+lk_status lc_mpi_program_text(const lc_program *program, FILE *out, lk_error *err);    /* as lines of a comment */
+lk_status lc_mpi_find_indices(lc_mpi *mpi, const lc_program *program);                   /* of groups: c->indices */
+void lc_mpi_step_comment(const lc_mpi *mpi, const lc_step *step);
+lk_status lc_mpi_axes(const lc_program *original, const lc_program *program, int number, FILE *out, lk_error *err);
+void lc_mpi_program_tables(const lc_program *program, const lc_mpi *mpi, FILE *out);
 /* The program's schedules; `reaches`: with what kernels reach on other ranks, else with what passes read and write. */
-void lc_mpi_program(const lc_program *p, const lc_variant *variants, int count, bool reaches, FILE *out);
+void lc_mpi_program(const lc_program *program, const lc_variant *variants, int count, bool reaches, FILE *out);
 void lc_mpi_runtime(const char *const *files, FILE *out); /* files of data/, NULL ends */
 
 /* ---- emit_pass: one pass over elements, taken apart: which values it computes, loads and stores, where they are found,
@@ -277,12 +277,12 @@ typedef struct lc_pass {
 } lc_pass;
 
 /* Frees by lc_pass_close; memory beside the vectors is the context's. */
-lk_status lc_pass_open(lc_mpi *c, const lc_step *s, lc_pass *out);
+lk_status lc_pass_open(lc_mpi *mpi, const lc_step *step, lc_pass *out);
 void lc_pass_close(lc_pass *pass);
 /* Makes the dim of the space the first of a loop, which goes over a range of it. */
 void lc_pass_cut(lc_pass *pass, int dim);
 /* What an update, an output or a copy takes its elements from. */
-int lc_pass_taken(const lc_program *p, int id);
+int lc_pass_taken(const lc_program *program, int id);
 /* Whether it gets a variable in the loops. */
 bool lc_pass_stands_alone(const lc_pass *pass, int id);
 
@@ -334,14 +334,14 @@ typedef struct lc_ring {
 } lc_ring;
 
 /* What a step is as a ring; false where it cannot be one, with the reason. */
-bool lc_ring_see(const lc_mpi *c, const lc_step *s, lc_ring *out, const char **why);
+bool lc_ring_see(const lc_mpi *mpi, const lc_step *step, lc_ring *out, const char **why);
 /* Whether two values have the same extents on every rank, but for how they lie along `axis`. */
-bool lc_ring_alike(const lc_mpi *c, int a, int b, int axis);
+bool lc_ring_alike(const lc_mpi *mpi, int a, int b, int axis);
 /* Finds axis and dim of the collectives, and whether they fit together. */
-bool lc_ring_ends(const lc_mpi *c, lc_ring *ring, const char **why);
+bool lc_ring_ends(const lc_mpi *mpi, lc_ring *ring, const char **why);
 /* Whether trips of the pass fit into what lies together. */
-bool lc_ring_fits(const lc_mpi *c, const lc_ring *ring, const char **why);
+bool lc_ring_fits(const lc_mpi *mpi, const lc_ring *ring, const char **why);
 /* The functions of a ring called NAME: the sum, the pass, and NAME itself. */
-lk_status lc_ring_write(lc_mpi *c, lc_ring *ring, const char *name);
+lk_status lc_ring_write(lc_mpi *mpi, lc_ring *ring, const char *name);
 
 #endif

@@ -4,37 +4,37 @@
 
 #include "lang/emit/emit_internal.h"
 
-static const lc_node *node(const lc_program *p, int id) { return &p->nodes.at[id]; }
+static const lc_node *node(const lc_program *program, int id) { return &program->nodes.at[id]; }
 
-static bool sliced(const lc_node *n, const lc_program *p, int axis, int d) {
-	return axis < p->axis_count && n->layout[axis].kind == LC_S && n->layout[axis].dim == d;
+static bool sliced(const lc_node *node, const lc_program *program, int axis, int d) {
+	return axis < program->axis_count && node->layout[axis].kind == LC_S && node->layout[axis].dim == d;
 }
 
 /* Whether a place holds all elements along dim d of its tensor that the pass has. */
-static bool inner(const lc_program *p, const lc_place *place, int d) {
-	for (int a = 0; a < p->axis_count; a++) {
-		if (place->kind == LC_PLACE_WHOLE && sliced(node(p, place->id), p, a, d)) return false;
-		if (place->view >= 0 && sliced(node(p, place->view), p, a, d) && !sliced(node(p, place->id), p, a, d)) return false;
+static bool inner(const lc_program *program, const lc_place *place, int d) {
+	for (int a = 0; a < program->axis_count; a++) {
+		if (place->kind == LC_PLACE_WHOLE && sliced(node(program, place->id), program, a, d)) return false;
+		if (place->view >= 0 && sliced(node(program, place->view), program, a, d) && !sliced(node(program, place->id), program, a, d)) return false;
 	}
 	return true;
 }
 
 /* Dim d of a reduction's operand as a dim of its result; -1 where it is gone. */
-static int kept(const lc_node *n, int d) {
+static int kept(const lc_node *node, int d) {
 	int at = d;
-	if (n->dims >> d & 1) return -1;
-	for (int below = 0; below < d && !n->keep; below++) at -= n->dims >> below & 1;
+	if (node->dims >> d & 1) return -1;
+	for (int below = 0; below < d && !node->keep; below++) at -= node->dims >> below & 1;
 	return at;
 }
 
-lc_place lc_place_of(const lc_program *p, int space, lc_place_kind kind, int id, int view) {
+lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, int id, int view) {
 	lc_place place = {.kind = kind, .id = id, .view = view};
-	const lc_node *over = node(p, space), *n = node(p, kind == LC_PLACE_RED ? node(p, id)->in[0] : id);
+	const lc_node *over = node(program, space), *value = node(program, kind == LC_PLACE_RED ? node(program, id)->in[0] : id);
 	for (int k = 0; k < LC_RANK; k++) {
-		int d = k - (over->rank - n->rank);
-		bool there = k < over->rank && d >= 0 && (n->dim[d] != 0 || over->dim[k] == 0);
-		place.dim[k] = (int8_t)(!there ? -1 : kind == LC_PLACE_RED ? kept(node(p, id), d) : d);
-		place.inner[k] = !there || inner(p, &place, d);
+		int d = k - (over->rank - value->rank);
+		bool there = k < over->rank && d >= 0 && (value->dim[d] != 0 || over->dim[k] == 0);
+		place.dim[k] = (int8_t)(!there ? -1 : kind == LC_PLACE_RED ? kept(node(program, id), d) : d);
+		place.inner[k] = !there || inner(program, &place, d);
 	}
 	return place;
 }
@@ -49,11 +49,11 @@ static bool joins(int last, int k, const lc_place *places, int count) {
 	return true;
 }
 
-lc_loops lc_loops_of(const lc_program *p, int space, const lc_place *places, int count) {
+lc_loops lc_loops_of(const lc_program *program, int space, const lc_place *places, int count) {
 	lc_loops loops = {.space = space};
-	int rank = node(p, space)->rank, last = -1; /* the last dim that has more than one element */
+	int rank = node(program, space)->rank, last = -1; /* the last dim that has more than one element */
 	for (int k = 0; k < rank; k++) {
-		bool single = node(p, space)->dim[k] == 0;
+		bool single = node(program, space)->dim[k] == 0;
 		if (loops.count == 0 || (!single && last >= 0 && !joins(last, k, places, count))) loops.first[loops.count++] = k;
 		if (!single) last = k;
 	}
@@ -61,8 +61,8 @@ lc_loops lc_loops_of(const lc_program *p, int space, const lc_place *places, int
 	return loops;
 }
 
-bool lc_place_dense(const lc_program *p, const lc_loops *loops, const lc_place *place) {
-	const lc_node *over = node(p, loops->space);
+bool lc_place_dense(const lc_program *program, const lc_loops *loops, const lc_place *place) {
+	const lc_node *over = node(program, loops->space);
 	if (place->kind == LC_PLACE_WHOLE) return false;
 	for (int k = 0; k < over->rank; k++)
 		if (over->dim[k] != 0 && (place->dim[k] < 0 || !place->inner[k])) return false;
@@ -78,7 +78,7 @@ static int last_dim(const lc_loops *loops, const lc_place *place, int l) {
 
 bool lc_place_moves(const lc_loops *loops, const lc_place *place, int l) { return last_dim(loops, place, l) >= 0; }
 
-void lc_place_stride(const lc_program *p, const lc_loops *loops, const lc_place *place, int l, int *from, int *rank) {
+void lc_place_stride(const lc_program *program, const lc_loops *loops, const lc_place *place, int l, int *from, int *rank) {
 	*from = last_dim(loops, place, l) + 1;
-	*rank = node(p, place->id)->rank;
+	*rank = node(program, place->id)->rank;
 }

@@ -14,69 +14,69 @@ static const char *const runtime_files[] = {
 
 /* ---- steps ---- */
 
-lk_status lc_mpi_any(lc_mpi *c, const lc_step *s) {
+lk_status lc_mpi_any(lc_mpi *mpi, const lc_step *step) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
 		[LC_STEP_MAP] = lc_mpi_map, [LC_STEP_CONTRACT] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,
 		[LC_STEP_COMM] = lc_mpi_comm, [LC_STEP_SEND] = lc_mpi_comm,
 		[LC_STEP_RING] = lc_mpi_ring, [LC_STEP_OVERLAP] = lc_mpi_overlap,
 	};
-	return kinds[s->kind](c, s);
+	return kinds[step->kind](mpi, step);
 }
 
 /* The names of what a step computes, as its comment. */
-void lc_mpi_step_comment(const lc_mpi *c, const lc_step *s) {
+void lc_mpi_step_comment(const lc_mpi *mpi, const lc_step *step) {
 	const char *between = "/* ";
-	for (int i = 0; i < s->values.count; i++) {
-		const lc_node *n = &c->p->nodes.at[s->values.at[i]];
-		if (!n->name && n->op != LC_OUT) continue;
+	for (int i = 0; i < step->values.count; i++) {
+		const lc_node *node = &mpi->p->nodes.at[step->values.at[i]];
+		if (!node->name && node->op != LC_OUT) continue;
 		char name[LC_IDENTIFIER];
-		fprintf(c->out, "%s%s", between, n->op == LC_OUT ? "out" : lc_identifier("", n->name, name));
+		fprintf(mpi->out, "%s%s", between, node->op == LC_OUT ? "out" : lc_identifier("", node->name, name));
 		between = ", ";
 	}
-	if (*between == ',') fputs(" */\n", c->out);
+	if (*between == ',') fputs(" */\n", mpi->out);
 }
 
-lk_status lc_mpi_schedule(lc_mpi *c, const lc_variant *v, lc_mpi_step *any) {
+lk_status lc_mpi_schedule(lc_mpi *mpi, const lc_variant *variant, lc_mpi_step *any) {
 	char name[LC_IDENTIFIER];
-	fprintf(c->out, "/* ---- schedule %d: ", c->number);
-	lc_put_comment(v->name, "", c->out);
-	if (v->schedule) lc_put_comment(v->schedule, " * ", c->out);
-	fputs(" */\n\n", c->out);
-	LK_TRY(lc_mpi_plan(c));
-	LK_TRY(lc_mpi_tables(c));
-	for (int i = 0; i < c->steps->count; i++) {
-		lc_mpi_step_comment(c, &c->steps->at[i]);
-		LK_TRY(any(c, &c->steps->at[i]));
+	fprintf(mpi->out, "/* ---- schedule %d: ", mpi->number);
+	lc_put_comment(variant->name, "", mpi->out);
+	if (variant->schedule) lc_put_comment(variant->schedule, " * ", mpi->out);
+	fputs(" */\n\n", mpi->out);
+	LK_TRY(lc_mpi_plan(mpi));
+	LK_TRY(lc_mpi_tables(mpi));
+	for (int i = 0; i < mpi->steps->count; i++) {
+		lc_mpi_step_comment(mpi, &mpi->steps->at[i]);
+		LK_TRY(any(mpi, &mpi->steps->at[i]));
 	}
-	fprintf(c->out, "static void run%d(rt_run *run) {\n", c->number);
-	for (int i = 0; i < c->steps->count; i++) fprintf(c->out, "\t%s(run);\n", lc_mpi_function(c, &c->steps->at[i], name));
-	if (c->steps->count == 0) fputs("\t(void)run;\n", c->out);
-	fputs("}\n\n", c->out);
+	fprintf(mpi->out, "static void run%d(rt_run *run) {\n", mpi->number);
+	for (int i = 0; i < mpi->steps->count; i++) fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &mpi->steps->at[i], name));
+	if (mpi->steps->count == 0) fputs("\t(void)run;\n", mpi->out);
+	fputs("}\n\n", mpi->out);
 	return LK_OK;
 }
 
-static lk_status put_schedule(lc_mpi *c, const lc_variant *v) {
+static lk_status put_schedule(lc_mpi *mpi, const lc_variant *variant) {
 	char name[LC_IDENTIFIER];
-	LK_TRY(lc_mpi_schedule(c, v, lc_mpi_any));
-	fprintf(c->out, "static const int passes%d[] = {", c->number);
-	for (size_t i = 0; i < c->touched.count; i++) fprintf(c->out, "%s, ", lc_mpi_number(c, c->touched.at[i], name));
-	fputs("-1};\n\n", c->out);
+	LK_TRY(lc_mpi_schedule(mpi, variant, lc_mpi_any));
+	fprintf(mpi->out, "static const int passes%d[] = {", mpi->number);
+	for (size_t i = 0; i < mpi->touched.count; i++) fprintf(mpi->out, "%s, ", lc_mpi_number(mpi, mpi->touched.at[i], name));
+	fputs("-1};\n\n", mpi->out);
 	return LK_OK;
 }
 
 /* ---- the axes of a schedule as parts of the program's ---- */
 
 /* An axis that has another name was made two: groups, as many as there are, and the ranks of a group. */
-lk_status lc_mpi_axes(const lc_program *original, const lc_program *p, int number, FILE *out, lk_error *err) {
+lk_status lc_mpi_axes(const lc_program *original, const lc_program *program, int number, FILE *out, lk_error *err) {
 	int of[LC_AXES], ranks[LC_AXES], to = 0;
-	for (int a = 0; a < original->axis_count && to < p->axis_count; a++) {
-		bool same = strcmp(original->axes[a].name, p->axes[to].name) == 0;
+	for (int a = 0; a < original->axis_count && to < program->axis_count; a++) {
+		bool same = strcmp(original->axes[a].name, program->axes[to].name) == 0;
 		of[to] = a, ranks[to++] = 0;
-		if (same || to == p->axis_count) continue;
-		of[to] = a, ranks[to] = (int)p->axes[to].size;
+		if (same || to == program->axis_count) continue;
+		of[to] = a, ranks[to] = (int)program->axes[to].size;
 		to++;
 	}
-	if (to != p->axis_count) return lk_fail(err, LK_ERR_INPUT, p->name, "the mesh of a schedule is refined more than once");
+	if (to != program->axis_count) return lk_fail(err, LK_ERR_INPUT, program->name, "the mesh of a schedule is refined more than once");
 	fprintf(out, "static const int axes%d[] = {", number);
 	for (int a = 0; a < to; a++) fprintf(out, a ? ", %d" : "%d", of[a]);
 	fprintf(out, "};\nstatic const int ranks%d[] = {", number);
@@ -93,23 +93,23 @@ static void put_named(const char *name, long long number, FILE *out) {
 	fprintf(out, ", %lld},\n", number);
 }
 
-void lc_mpi_program_tables(const lc_program *p, const lc_mpi *c, FILE *out) {
+void lc_mpi_program_tables(const lc_program *program, const lc_mpi *mpi, FILE *out) {
 	fputs("/* Names with: of axes the ranks, 0 any; of dims their list, -1 none; of scalars the format. */\n", out);
 	fputs("static const rt_named axis_names[] = {\n", out);
-	for (int a = 0; a < p->axis_count; a++) put_named(p->axes[a].name, (long long)p->axes[a].size, out);
+	for (int a = 0; a < program->axis_count; a++) put_named(program->axes[a].name, (long long)program->axes[a].size, out);
 	fputs("\t{NULL, 0}\n};\nstatic const rt_named dim_names[] = {\n", out);
-	for (int d = 0; d < p->named_count; d++) put_named(p->named[d].name, p->named[d].list, out);
+	for (int d = 0; d < program->named_count; d++) put_named(program->named[d].name, program->named[d].list, out);
 	fputs("\t{NULL, 0}\n};\nstatic const rt_named list_names[] = {\n", out);
-	for (size_t l = 0; l < p->lists.count; l++) put_named(p->lists.at[l], 0, out);
+	for (size_t l = 0; l < program->lists.count; l++) put_named(program->lists.at[l], 0, out);
 	fputs("\t{NULL, 0}\n};\nstatic const rt_named index_names[] = {\n", out);
-	for (size_t i = 0; i < c->indices.count; i++) put_named(c->indices.at[i], 0, out);
+	for (size_t i = 0; i < mpi->indices.count; i++) put_named(mpi->indices.at[i], 0, out);
 	fputs("\t{NULL, 0}\n};\nstatic const rt_named scalar_names[] = {\n", out);
-	for (size_t i = 0; i < p->nodes.count; i++)
-		if (p->nodes.at[i].op == LC_SCALAR) put_named(p->nodes.at[i].name, p->nodes.at[i].dtype, out);
+	for (size_t i = 0; i < program->nodes.count; i++)
+		if (program->nodes.at[i].op == LC_SCALAR) put_named(program->nodes.at[i].name, program->nodes.at[i].dtype, out);
 	fputs("\t{NULL, 0}\n};\n\n", out);
 }
 
-void lc_mpi_program(const lc_program *p, const lc_variant *variants, int count, bool reaches, FILE *out) {
+void lc_mpi_program(const lc_program *program, const lc_variant *variants, int count, bool reaches, FILE *out) {
 	fputs("static const rt_schedule schedules[] = {\n", out);
 	for (int i = 0; i < count; i++) {
 		int n = i + 1;
@@ -120,7 +120,7 @@ void lc_mpi_program(const lc_program *p, const lc_variant *variants, int count, 
 		fprintf(out, reaches ? "NULL, reached%d},\n" : "passes%d, NULL},\n", n);
 	}
 	fputs("};\n\nstatic const rt_program program = {", out);
-	lc_put_string(p->name, out);
+	lc_put_string(program->name, out);
 	fprintf(out, ", axis_names, dim_names, list_names, index_names, scalar_names, schedules, %d};\n\n", count);
 }
 
@@ -132,13 +132,13 @@ static void put_main(FILE *out) {
 	fputs("\nint main(int argc, char **argv) { return rt_main(argc, argv, &program); }\n\n#endif\n", out);
 }
 
-lk_status lc_mpi_find_indices(lc_mpi *c, const lc_program *p) {
-	for (size_t i = 0; i < p->nodes.count; i++) {
-		const lc_group *groups[] = {&p->nodes.at[i].at, &p->nodes.at[i].from};
+lk_status lc_mpi_find_indices(lc_mpi *mpi, const lc_program *program) {
+	for (size_t i = 0; i < program->nodes.count; i++) {
+		const lc_group *groups[] = {&program->nodes.at[i].at, &program->nodes.at[i].from};
 		for (int k = 0; k < 2; k++) {
-			if (groups[k]->axis < 0 || !groups[k]->index || lc_mpi_index(c, groups[k]->index) >= 0) continue;
-			if (!lk_push(&c->indices)) return lk_oom(c->err);
-			*lk_last(&c->indices) = groups[k]->index;
+			if (groups[k]->axis < 0 || !groups[k]->index || lc_mpi_index(mpi, groups[k]->index) >= 0) continue;
+			if (!lk_push(&mpi->indices)) return lk_oom(mpi->err);
+			*lk_last(&mpi->indices) = groups[k]->index;
 		}
 	}
 	return LK_OK;
@@ -146,12 +146,12 @@ lk_status lc_mpi_find_indices(lc_mpi *c, const lc_program *p) {
 
 /* ---- the file ---- */
 
-lk_status lc_mpi_program_text(const lc_program *p, FILE *out, lk_error *err) {
+lk_status lc_mpi_program_text(const lc_program *program, FILE *out, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *file = open_memstream(&text, &size);
 	if (!file) return lk_oom(err);
-	lc_print_program(p, file);
+	lc_print_program(program, file);
 	if (fclose(file) != 0 || !text) {
 		free(text);
 		return lk_oom(err);
@@ -176,10 +176,10 @@ static void put_head(FILE *out) {
 	lc_mpi_runtime(runtime_files, out);
 }
 
-static lk_status put_variant(lc_mpi *c, const lc_variant *v) {
-	LK_TRY(lc_mpi_find_indices(c, c->original));
-	LK_TRY(put_schedule(c, v));
-	return lc_mpi_axes(c->original, c->p, c->number, c->out, c->err);
+static lk_status put_variant(lc_mpi *mpi, const lc_variant *variant) {
+	LK_TRY(lc_mpi_find_indices(mpi, mpi->original));
+	LK_TRY(put_schedule(mpi, variant));
+	return lc_mpi_axes(mpi->original, mpi->p, mpi->number, mpi->out, mpi->err);
 }
 
 static lk_status put_all(const lc_program *original, const lc_variant *variants, int count, lc_mpi *contexts, FILE *out, lk_error *err) {

@@ -29,8 +29,8 @@ struct flow {
 	const char *why;       /* it cannot be done */
 };
 
-static const lc_node *node(const struct flow *f, int id) { return &f->c->p->nodes.at[id]; }
-static bool moves(const struct part *p) { return p->step.kind == LC_STEP_COMM; }
+static const lc_node *node(const struct flow *flow, int id) { return &flow->c->p->nodes.at[id]; }
+static bool moves(const struct part *part) { return part->step.kind == LC_STEP_COMM; }
 
 static const char *move_of(int op) {
 	static const char *const names[LC_OP_COUNT] = {
@@ -43,72 +43,72 @@ static const char *move_of(int op) {
 
 /* ---- steps as parts ---- */
 
-static uint32_t add_part(struct flow *f, const lc_step *s, lc_step_kind kind, int *value, const char *helper, uint32_t needs) {
-	if (f->count == PARTS) {
-		f->why = "it has too many parts";
+static uint32_t add_part(struct flow *flow, const lc_step *step, lc_step_kind kind, int *value, const char *helper, uint32_t needs) {
+	if (flow->count == PARTS) {
+		flow->why = "it has too many parts";
 		return 0;
 	}
-	struct part *p = &f->parts[f->count];
-	*p = (struct part){.step = *s, .helper = helper, .needs = needs, .value = -1, .cut = -1, .ready = -1};
-	p->step.kind = kind;
-	if (value) p->step.values = (lc_ids){value, 1};
-	if (kind == LC_STEP_MAP) p->value = s->space;
-	else if (p->step.values.count) p->value = p->step.values.at[0];
-	return UINT32_C(1) << f->count++;
+	struct part *part = &flow->parts[flow->count];
+	*part = (struct part){.step = *step, .helper = helper, .needs = needs, .value = -1, .cut = -1, .ready = -1};
+	part->step.kind = kind;
+	if (value) part->step.values = (lc_ids){value, 1};
+	if (kind == LC_STEP_MAP) part->value = step->space;
+	else if (part->step.values.count) part->value = part->step.values.at[0];
+	return UINT32_C(1) << flow->count++;
 }
 
-static uint32_t add_ring(struct flow *f, lc_step *s, uint32_t needs) {
+static uint32_t add_ring(struct flow *flow, lc_step *step, uint32_t needs) {
 	uint32_t all = 0;
-	if (s->scatter >= 0) all = add_part(f, s, LC_STEP_COMM, &s->scatter, "scatter", needs);
-	all |= add_part(f, s, LC_STEP_MAP, NULL, "pass", needs | all);
+	if (step->scatter >= 0) all = add_part(flow, step, LC_STEP_COMM, &step->scatter, "scatter", needs);
+	all |= add_part(flow, step, LC_STEP_MAP, NULL, "pass", needs | all);
 	const uint32_t before = all;
-	for (int i = 0; i < s->gathers.count; i++) all |= add_part(f, s, LC_STEP_COMM, &s->gathers.at[i], "gather", needs | before);
+	for (int i = 0; i < step->gathers.count; i++) all |= add_part(flow, step, LC_STEP_COMM, &step->gathers.at[i], "gather", needs | before);
 	return all;
 }
 
-static uint32_t add_step(struct flow *f, lc_step *s, uint32_t needs) {
+static uint32_t add_step(struct flow *flow, lc_step *step, uint32_t needs) {
 	uint32_t all = 0;
-	if (s->bucket > f->bucket) f->bucket = s->bucket;
-	if (s->kind == LC_STEP_RING) return add_ring(f, s, needs);
-	if (s->kind != LC_STEP_COMM && s->kind != LC_STEP_SEND) return add_part(f, s, s->kind, NULL, f->c->helper, needs);
-	for (int i = 0; i < s->values.count; i++)
-		if (move_of(node(f, s->values.at[i])->op)) all |= add_part(f, s, LC_STEP_COMM, &s->values.at[i], f->c->helper, needs);
+	if (step->bucket > flow->bucket) flow->bucket = step->bucket;
+	if (step->kind == LC_STEP_RING) return add_ring(flow, step, needs);
+	if (step->kind != LC_STEP_COMM && step->kind != LC_STEP_SEND) return add_part(flow, step, step->kind, NULL, flow->c->helper, needs);
+	for (int i = 0; i < step->values.count; i++)
+		if (move_of(node(flow, step->values.at[i])->op)) all |= add_part(flow, step, LC_STEP_COMM, &step->values.at[i], flow->c->helper, needs);
 	return all;
 }
 
-static void add_steps(struct flow *f) {
+static void add_steps(struct flow *flow) {
 	uint32_t of[PARTS] = {0};
-	const lc_step *s = f->step;
-	if (s->part_count > PARTS) f->why = "it has too many parts";
-	for (int i = 0; i < s->part_count && !f->why; i++) {
+	const lc_step *step = flow->step;
+	if (step->part_count > PARTS) flow->why = "it has too many parts";
+	for (int i = 0; i < step->part_count && !flow->why; i++) {
 		uint32_t needs = 0;
-		for (int k = 0; k < s->parts[i].after.count; k++) needs |= of[s->parts[i].after.at[k]];
-		of[i] = add_step(f, &s->parts[i], needs);
+		for (int k = 0; k < step->parts[i].after.count; k++) needs |= of[step->parts[i].after.at[k]];
+		of[i] = add_step(flow, &step->parts[i], needs);
 	}
 }
 
 /* ---- how each part is cut ---- */
 
-static bool made_here(const struct flow *f, int id) {
-	for (int i = 0; i < f->count; i++)
-		for (int k = 0; k < f->parts[i].step.values.count; k++)
-			if (lc_mpi_root(f->c, f->parts[i].step.values.at[k]) == lc_mpi_root(f->c, id)) return true;
+static bool made_here(const struct flow *flow, int id) {
+	for (int i = 0; i < flow->count; i++)
+		for (int k = 0; k < flow->parts[i].step.values.count; k++)
+			if (lc_mpi_root(flow->c, flow->parts[i].step.values.at[k]) == lc_mpi_root(flow->c, id)) return true;
 	return false;
 }
 
-static lk_status cut_part(struct flow *f, struct part *p) {
-	const lc_node *n = p->value >= 0 ? node(f, p->value) : NULL;
+static lk_status cut_part(struct flow *flow, struct part *part) {
+	const lc_node *value = part->value >= 0 ? node(flow, part->value) : NULL;
 	bool can = false;
-	if (!n) return LK_OK;
-	int list = p->step.kind == LC_STEP_COMM ? n->list : p->step.list, cut = f->c->steps->cut[p->value];
-	if (f->step->chunk_dim < 0 && list >= 0 && (f->list < 0 || f->list == list)) p->by = EACH, f->list = list;
-	if (f->step->chunk_dim < 0 || list >= 0 || cut < 0) return LK_OK;
-	if (p->step.kind == LC_STEP_MAP) LK_TRY(lc_mpi_cuts(f->c, &p->step, cut, &can));
-	else can = moves(p) || (p->step.kind == LC_STEP_CONTRACT && n->op == LC_MATMUL);
+	if (!value) return LK_OK;
+	int list = part->step.kind == LC_STEP_COMM ? value->list : part->step.list, cut = flow->c->steps->cut[part->value];
+	if (flow->step->chunk_dim < 0 && list >= 0 && (flow->list < 0 || flow->list == list)) part->by = EACH, flow->list = list;
+	if (flow->step->chunk_dim < 0 || list >= 0 || cut < 0) return LK_OK;
+	if (part->step.kind == LC_STEP_MAP) LK_TRY(lc_mpi_cuts(flow->c, &part->step, cut, &can));
+	else can = moves(part) || (part->step.kind == LC_STEP_CONTRACT && value->op == LC_MATMUL);
 	if (!can) return LK_OK;
-	p->by = CUT, p->cut = cut;
-	bool product = p->step.kind == LC_STEP_CONTRACT && cut < n->rank - 1;
-	if (product && f->slots < READY && !made_here(f, n->in[1])) p->ready = f->slots++;
+	part->by = CUT, part->cut = cut;
+	bool product = part->step.kind == LC_STEP_CONTRACT && cut < value->rank - 1;
+	if (product && flow->slots < READY && !made_here(flow, value->in[1])) part->ready = flow->slots++;
 	return LK_OK;
 }
 
@@ -116,138 +116,138 @@ struct sides {
 	bool slices[LC_AXES], others[LC_AXES]; /* what has slices of the dim that is cut, and what has all of it */
 };
 
-static void see_value(struct flow *f, int id, int cut, struct sides *x) {
-	const lc_node *n = node(f, id);
-	for (int a = 0; a < f->c->p->axis_count; a++) {
-		bool slices = n->layout[a].kind == LC_S && n->layout[a].dim == cut;
-		x->slices[a] |= slices;
-		x->others[a] |= !slices && n->layout[a].kind != LC_L;
-		if (slices && f->axis >= 0 && a > f->axis) f->why = "the dim that is cut is sliced over two axes";
+static void see_value(struct flow *flow, int id, int cut, struct sides *sides) {
+	const lc_node *value = node(flow, id);
+	for (int a = 0; a < flow->c->p->axis_count; a++) {
+		bool slices = value->layout[a].kind == LC_S && value->layout[a].dim == cut;
+		sides->slices[a] |= slices;
+		sides->others[a] |= !slices && value->layout[a].kind != LC_L;
+		if (slices && flow->axis >= 0 && a > flow->axis) flow->why = "the dim that is cut is sliced over two axes";
 	}
 }
 
-static void see_values(struct flow *f, struct sides *x) {
-	for (int i = 0; i < f->count; i++) {
-		const struct part *p = &f->parts[i];
-		if (p->by != CUT) continue;
-		see_value(f, p->value, p->cut, x);
-		if (moves(p)) see_value(f, node(f, p->value)->in[0], p->cut, x);
+static void see_values(struct flow *flow, struct sides *sides) {
+	for (int i = 0; i < flow->count; i++) {
+		const struct part *part = &flow->parts[i];
+		if (part->by != CUT) continue;
+		see_value(flow, part->value, part->cut, sides);
+		if (moves(part)) see_value(flow, node(flow, part->value)->in[0], part->cut, sides);
 	}
 }
 
 /* The axis over which some values have slices of the dim that is cut, and others have all of it. */
-static void find_axis(struct flow *f) {
+static void find_axis(struct flow *flow) {
 	struct sides x = {{false}, {false}};
-	see_values(f, &x);
-	for (int a = 0; a < f->c->p->axis_count; a++) {
+	see_values(flow, &x);
+	for (int a = 0; a < flow->c->p->axis_count; a++) {
 		if (!x.slices[a] || !x.others[a]) continue;
-		if (f->axis >= 0) f->why = "its collectives cut along two axes";
-		f->axis = a;
+		if (flow->axis >= 0) flow->why = "its collectives cut along two axes";
+		flow->axis = a;
 	}
-	see_values(f, &x);
+	see_values(flow, &x);
 }
 
 /* ---- text ---- */
 
-static lk_status put_product(struct flow *f, const struct part *p, const char *name) {
-	const lc_node *n = node(f, p->value);
+static lk_status put_product(struct flow *flow, const struct part *part, const char *name) {
+	const lc_node *value = node(flow, part->value);
 	char a[160], b[160], y[160];
-	lc_mpi_part(f->c, n->in[0], a, sizeof a), lc_mpi_part(f->c, n->in[1], b, sizeof b), lc_mpi_part(f->c, p->value, y, sizeof y);
-	if (p->ready >= 0) snprintf(b, sizeof b, "&run->ready[%d]", p->ready);
-	fprintf(f->c->out, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)item%s;\n", name,
-	        p->by == EACH ? ", (void)from, (void)to" : "");
-	fprintf(f->c->out, "\trt_matmul_range(run, %s, %s, %s, %s, %s, %d, from, to);\n}\n\n", a, n->ta ? "true" : "false", b, n->tb ? "true" : "false",
-	        y, p->by == EACH ? -1 : p->cut);
+	lc_mpi_part(flow->c, value->in[0], a, sizeof a), lc_mpi_part(flow->c, value->in[1], b, sizeof b), lc_mpi_part(flow->c, part->value, y, sizeof y);
+	if (part->ready >= 0) snprintf(b, sizeof b, "&run->ready[%d]", part->ready);
+	fprintf(flow->c->out, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)item%s;\n", name,
+	        part->by == EACH ? ", (void)from, (void)to" : "");
+	fprintf(flow->c->out, "\trt_matmul_range(run, %s, %s, %s, %s, %s, %d, from, to);\n}\n\n", a, value->ta ? "true" : "false", b, value->tb ? "true" : "false",
+	        y, part->by == EACH ? -1 : part->cut);
 	return LK_OK;
 }
 
 /* A product of another kind, of one tensor of a list. */
-static lk_status put_tensor(struct flow *f, struct part *p, const char *name) {
-	fprintf(f->c->out, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)from, (void)to;\n", name);
-	lc_mpi_contraction(f->c, p->value, 1);
-	fputs("}\n\n", f->c->out);
+static lk_status put_tensor(struct flow *flow, struct part *part, const char *name) {
+	fprintf(flow->c->out, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)from, (void)to;\n", name);
+	lc_mpi_contraction(flow->c, part->value, 1);
+	fputs("}\n\n", flow->c->out);
 	return LK_OK;
 }
 
-static lk_status put_function(struct flow *f, struct part *p, const char *name) {
-	if (moves(p)) return LK_OK;
-	if (p->by == WHOLE) return lc_mpi_any(f->c, &p->step);
-	if (p->step.kind == LC_STEP_MAP) return lc_mpi_range(f->c, &p->step, name, p->cut);
-	return node(f, p->value)->op == LC_MATMUL ? put_product(f, p, name) : put_tensor(f, p, name);
+static lk_status put_function(struct flow *flow, struct part *part, const char *name) {
+	if (moves(part)) return LK_OK;
+	if (part->by == WHOLE) return lc_mpi_any(flow->c, &part->step);
+	if (part->step.kind == LC_STEP_MAP) return lc_mpi_range(flow->c, &part->step, name, part->cut);
+	return node(flow, part->value)->op == LC_MATMUL ? put_product(flow, part, name) : put_tensor(flow, part, name);
 }
 
-static void put_row(struct flow *f, const struct part *p, const char *name) {
+static void put_row(struct flow *flow, const struct part *part, const char *name) {
 	static const char *const ways[] = {[WHOLE] = "RT_WHOLE", [CUT] = "RT_CUT", [EACH] = "RT_EACH"};
-	FILE *out = f->c->out;
+	FILE *out = flow->c->out;
 	char to[LC_IDENTIFIER], from[LC_IDENTIFIER];
 	const char *between = ", .needs = ";
-	fprintf(out, "\t\t{.by = %s", ways[p->by]);
-	for (int i = 0; i < f->count; i++) {
-		if (!(p->needs >> i & 1)) continue;
+	fprintf(out, "\t\t{.by = %s", ways[part->by]);
+	for (int i = 0; i < flow->count; i++) {
+		if (!(part->needs >> i & 1)) continue;
 		fprintf(out, "%s1 << %d", between, i);
 		between = " | ";
 	}
-	if (moves(p)) {
-		const lc_node *n = node(f, p->value);
-		fprintf(out, ", .move = %s, .how = ", move_of(n->op));
-		lc_put_settings(f->c, n);
-		fprintf(out, ", .from = %s, .to = %s", lc_mpi_number(f->c, n->in[0], from), lc_mpi_number(f->c, p->value, to));
+	if (moves(part)) {
+		const lc_node *value = node(flow, part->value);
+		fprintf(out, ", .move = %s, .how = ", move_of(value->op));
+		lc_put_settings(flow->c, value);
+		fprintf(out, ", .from = %s, .to = %s", lc_mpi_number(flow->c, value->in[0], from), lc_mpi_number(flow->c, part->value, to));
 	} else {
-		fprintf(out, p->by == WHOLE ? ", .whole = %s" : ", .range = %s", name);
-		if (p->by == CUT) fprintf(out, ", .to = %s", lc_mpi_number(f->c, p->value, to));
+		fprintf(out, part->by == WHOLE ? ", .whole = %s" : ", .range = %s", name);
+		if (part->by == CUT) fprintf(out, ", .to = %s", lc_mpi_number(flow->c, part->value, to));
 	}
-	if (p->by == CUT) fprintf(out, ", .cut = %d", p->cut);
+	if (part->by == CUT) fprintf(out, ", .cut = %d", part->cut);
 	fputs("},\n", out);
 }
 
-static lk_status each_part(struct flow *f, bool rows) {
-	const char *before = f->c->helper;
+static lk_status each_part(struct flow *flow, bool rows) {
+	const char *before = flow->c->helper;
 	char name[LC_IDENTIFIER];
 	lk_status status = LK_OK;
-	for (int i = 0; i < f->count && status == LK_OK; i++) {
-		f->c->helper = f->parts[i].helper;
-		lc_mpi_function(f->c, &f->parts[i].step, name);
-		if (rows) put_row(f, &f->parts[i], name);
-		else status = put_function(f, &f->parts[i], name);
+	for (int i = 0; i < flow->count && status == LK_OK; i++) {
+		flow->c->helper = flow->parts[i].helper;
+		lc_mpi_function(flow->c, &flow->parts[i].step, name);
+		if (rows) put_row(flow, &flow->parts[i], name);
+		else status = put_function(flow, &flow->parts[i], name);
 	}
-	f->c->helper = before;
+	flow->c->helper = before;
 	return status;
 }
 
-static bool cut_any(const struct flow *f) {
-	for (int i = 0; i < f->count; i++)
-		if (f->parts[i].by == CUT) return true;
+static bool cut_any(const struct flow *flow) {
+	for (int i = 0; i < flow->count; i++)
+		if (flow->parts[i].by == CUT) return true;
 	return false;
 }
 
-static lk_status put_flow(struct flow *f) {
-	FILE *out = f->c->out;
+static lk_status put_flow(struct flow *flow) {
+	FILE *out = flow->c->out;
 	char name[LC_IDENTIFIER], right[160];
-	LK_TRY(each_part(f, false));
-	fprintf(out, "static void %s(rt_run *run) {\n\tconst rt_flow_part parts[] = {\n", lc_mpi_function(f->c, f->step, name));
-	LK_TRY(each_part(f, true));
+	LK_TRY(each_part(flow, false));
+	fprintf(out, "static void %s(rt_run *run) {\n\tconst rt_flow_part parts[] = {\n", lc_mpi_function(flow->c, flow->step, name));
+	LK_TRY(each_part(flow, true));
 	fputs("\t};\n\trt_flow flow = {.run = run, .part = parts, ", out);
-	fprintf(out, ".parts = %d, .axis = %d, .list = %d", f->count, f->axis, f->list);
-	if (f->step->chunks) fprintf(out, ", .chunks = INT64_C(%lld)", (long long)f->step->chunks);
-	if (f->bucket) fprintf(out, ", .bucket = INT64_C(%lld)", (long long)f->bucket);
-	if (cut_any(f) && f->c->choices < CHOICES) fprintf(out, ", .choice = &run->choice[%d]", f->c->choices++);
+	fprintf(out, ".parts = %d, .axis = %d, .list = %d", flow->count, flow->axis, flow->list);
+	if (flow->step->chunks) fprintf(out, ", .chunks = INT64_C(%lld)", (long long)flow->step->chunks);
+	if (flow->bucket) fprintf(out, ", .bucket = INT64_C(%lld)", (long long)flow->bucket);
+	if (cut_any(flow) && flow->c->choices < CHOICES) fprintf(out, ", .choice = &run->choice[%d]", flow->c->choices++);
 	fputs("};\n", out);
-	for (int i = 0; i < f->count; i++) {
-		if (f->parts[i].ready < 0) continue;
-		lc_mpi_part(f->c, node(f, f->parts[i].value)->in[1], right, sizeof right);
-		fprintf(out, "\trt_make_ready(run, %d, %s);\n", f->parts[i].ready, right);
+	for (int i = 0; i < flow->count; i++) {
+		if (flow->parts[i].ready < 0) continue;
+		lc_mpi_part(flow->c, node(flow, flow->parts[i].value)->in[1], right, sizeof right);
+		fprintf(out, "\trt_make_ready(run, %d, %s);\n", flow->parts[i].ready, right);
 	}
 	fputs("\trt_flow_run(&flow);\n}\n\n", out);
 	return LK_OK;
 }
 
-lk_status lc_mpi_flow(lc_mpi *c, const lc_step *s, bool *done) {
-	struct flow f = {.c = c, .step = s, .axis = -1, .list = -1};
+lk_status lc_mpi_flow(lc_mpi *mpi, const lc_step *step, bool *done) {
+	struct flow f = {.c = mpi, .step = step, .axis = -1, .list = -1};
 	add_steps(&f);
 	for (int i = 0; i < f.count && !f.why; i++) LK_TRY(cut_part(&f, &f.parts[i]));
 	if (!f.why) find_axis(&f);
 	if (f.why) {
-		fprintf(c->out, "/* One after another, for %s. */\n", f.why);
+		fprintf(mpi->out, "/* One after another, for %s. */\n", f.why);
 		return LK_OK;
 	}
 	*done = true;

@@ -26,8 +26,8 @@ static void put_stride_name(const lc_pass *pass, const lc_place *at, int loop, F
 }
 
 static char *value_name(const lc_pass *pass, int id, char out[LC_IDENTIFIER]) {
-	const lc_node *n = node(pass, id);
-	if (n->op == LC_SCALAR) return lc_identifier("c_", n->name, out);
+	const lc_node *value = node(pass, id);
+	if (value->op == LC_SCALAR) return lc_identifier("c_", value->name, out);
 	return lc_value_identifier(pass->p, "v", id, out);
 }
 
@@ -132,14 +132,14 @@ static void put_made(lc_pass *pass, int id, bool stored) {
 /* ---- before the loops ---- */
 
 static void put_number(lc_pass *pass, int id) {
-	const lc_node *n = node(pass, id);
+	const lc_node *value = node(pass, id);
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], part[POINTER];
 	const char *type = lc_register_type(format(pass, id));
 	if (pass->place[id] >= 0) lc_mpi_part(pass->c, id, part, sizeof part);
 	fprintf(out, "\tconst %s %s = ", type, value_name(pass, id, name));
-	if (n->op == LC_SCALAR) fprintf(out, "(%s)run->sizes->scalar[%d]", type, lc_mpi_scalar(pass->c, id));
-	else if (n->op == LC_SIZE) lc_mpi_size(pass->c, id, out);
+	if (value->op == LC_SCALAR) fprintf(out, "(%s)run->sizes->scalar[%d]", type, lc_mpi_scalar(pass->c, id));
+	else if (value->op == LC_SIZE) lc_mpi_size(pass->c, id, out);
 	else if (pass->place[id] >= 0)
 		fprintf(out, "%s*(const %s *)%s%sdata)", lc_load_call(format(pass, id)), lc_memory_type(format(pass, id)), LC_OF(part));
 	else put_made(pass, id, false);
@@ -292,8 +292,8 @@ static void put_body(lc_pass *pass, int depth) {
 /* In a ring, a state that is read in slices and gathered in place: one iteration reads and writes the same element. */
 static bool same_slice(const lc_pass *pass, const lc_place *at) {
 	if (!pass->arrives || pass->step->gathers.count == 0) return false;
-	const lc_node *n = node(pass, at->view >= 0 ? at->view : at->id), *g = node(pass, pass->step->gathers.at[0]);
-	return gather_of(pass, at->id) >= 0 || (n->op == LC_SLICE && n->axis == g->axis && n->d == g->d);
+	const lc_node *value = node(pass, at->view >= 0 ? at->view : at->id), *g = node(pass, pass->step->gathers.at[0]);
+	return gather_of(pass, at->id) >= 0 || (value->op == LC_SLICE && value->axis == g->axis && value->d == g->d);
 }
 
 /* Whether an iteration of the inner loop reads nothing that another writes. Compilers see it in functions' restrict
@@ -427,55 +427,55 @@ static lk_status touch_places(lc_pass *pass) {
 	return LK_OK;
 }
 
-static lk_status put_function(lc_mpi *c, const lc_step *s, const char *name, takes what, int cut) {
+static lk_status put_function(lc_mpi *mpi, const lc_step *step, const char *name, takes what, int cut) {
 	lc_pass pass;
-	lk_status status = lc_pass_open(c, s, &pass);
+	lk_status status = lc_pass_open(mpi, step, &pass);
 	if (status == LK_OK && pass.results.count > SUMS) {
-		lk_fail(c->err, LK_ERR_INPUT, s->name, "%zu reductions in one pass", pass.results.count);
-		status = lk_hint(c->err, "a pass holds up to %d", SUMS);
+		lk_fail(mpi->err, LK_ERR_INPUT, step->name, "%zu reductions in one pass", pass.results.count);
+		status = lk_hint(mpi->err, "a pass holds up to %d", SUMS);
 	}
 	if (status == LK_OK) {
 		pass.ranged = pass.arrives = what == ARRIVED;
 		if (cut >= 0) lc_pass_cut(&pass, cut);
-		put_head(c->out, name, what);
+		put_head(mpi->out, name, what);
 		put_inside(&pass);
-		fputs("}\n\n", c->out);
+		fputs("}\n\n", mpi->out);
 		status = touch_places(&pass);
 	}
 	lc_pass_close(&pass);
 	return status;
 }
 
-lk_status lc_mpi_range(lc_mpi *c, const lc_step *s, const char *name, int cut) { return put_function(c, s, name, TRIPS, cut); }
+lk_status lc_mpi_range(lc_mpi *mpi, const lc_step *step, const char *name, int cut) { return put_function(mpi, step, name, TRIPS, cut); }
 
 /* Sums that are complete inside of one trip; others are begun and stored once for a pass. */
-lk_status lc_mpi_cuts(lc_mpi *c, const lc_step *s, int cut, bool *can) {
+lk_status lc_mpi_cuts(lc_mpi *mpi, const lc_step *step, int cut, bool *can) {
 	lc_pass pass;
-	lk_status status = lc_pass_open(c, s, &pass);
-	*can = status == LK_OK && cut < node(&pass, s->space)->rank && node(&pass, s->space)->dim[cut] != 0;
+	lk_status status = lc_pass_open(mpi, step, &pass);
+	*can = status == LK_OK && cut < node(&pass, step->space)->rank && node(&pass, step->space)->dim[cut] != 0;
 	if (*can) lc_pass_cut(&pass, cut);
 	for (size_t i = 0; i < pass.results.count && *can; i++) *can = lc_sum_loops(&pass, pass.results.at[i]) > pass.cut_loop;
 	lc_pass_close(&pass);
 	return status;
 }
 
-lk_status lc_mpi_ring_pass(lc_mpi *c, const lc_step *s, const char *name) { return put_function(c, s, name, ARRIVED, -1); }
+lk_status lc_mpi_ring_pass(lc_mpi *mpi, const lc_step *step, const char *name) { return put_function(mpi, step, name, ARRIVED, -1); }
 
-lk_status lc_mpi_outer(lc_mpi *c, const lc_step *s, int *outer) {
+lk_status lc_mpi_outer(lc_mpi *mpi, const lc_step *step, int *outer) {
 	lc_pass pass;
-	lk_status status = lc_pass_open(c, s, &pass);
+	lk_status status = lc_pass_open(mpi, step, &pass);
 	if (status == LK_OK) *outer = pass.loops.count ? pass.loops.first[1] : 0;
 	lc_pass_close(&pass);
 	return status;
 }
 
-lk_status lc_mpi_map(lc_mpi *c, const lc_step *s) {
+lk_status lc_mpi_map(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER], each[LC_IDENTIFIER + 4], space[LC_IDENTIFIER];
-	lc_mpi_function(c, s, name);
-	if (s->list < 0) return put_function(c, s, name, NOTHING, -1);
+	lc_mpi_function(mpi, step, name);
+	if (step->list < 0) return put_function(mpi, step, name, NOTHING, -1);
 	snprintf(each, sizeof each, "%s_of", name);
-	LK_TRY(put_function(c, s, each, ITEM, -1));
-	fprintf(c->out, "static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); item++) %s_of(run, item);\n}\n\n",
-	        name, lc_mpi_number(c, s->space, space), name);
+	LK_TRY(put_function(mpi, step, each, ITEM, -1));
+	fprintf(mpi->out, "static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); item++) %s_of(run, item);\n}\n\n",
+	        name, lc_mpi_number(mpi, step->space, space), name);
 	return LK_OK;
 }

@@ -3,87 +3,87 @@
 
 #include "lang/emit/emit_internal.h"
 
-static const lc_node *node(const lc_mpi *c, int id) { return &c->p->nodes.at[id]; }
+static const lc_node *node(const lc_mpi *mpi, int id) { return &mpi->p->nodes.at[id]; }
 
-int lc_mpi_owner(const lc_mpi *c, int id) {
-	const lc_node *n = node(c, id);
-	if (n->op == LC_UPDATE) return lc_mpi_owner(c, n->in[0]);
-	if (n->op == LC_OUT && c->memory[id] != id) return lc_mpi_owner(c, n->in[0]);
+int lc_mpi_owner(const lc_mpi *mpi, int id) {
+	const lc_node *value = node(mpi, id);
+	if (value->op == LC_UPDATE) return lc_mpi_owner(mpi, value->in[0]);
+	if (value->op == LC_OUT && mpi->memory[id] != id) return lc_mpi_owner(mpi, value->in[0]);
 	return id;
 }
 
-int lc_mpi_root(const lc_mpi *c, int id) {
-	int owner = lc_mpi_owner(c, id);
-	return c->memory[owner] < 0 ? owner : c->memory[owner];
+int lc_mpi_root(const lc_mpi *mpi, int id) {
+	int owner = lc_mpi_owner(mpi, id);
+	return mpi->memory[owner] < 0 ? owner : mpi->memory[owner];
 }
 
-char *lc_mpi_named(const lc_mpi *c, const char *prefix, int id, char out[LC_IDENTIFIER]) {
-	const lc_node *n = node(c, id);
-	bool plain = n->name && (n->op == LC_STATE || lc_value_find(c->p, n->name) == id);
+char *lc_mpi_named(const lc_mpi *mpi, const char *prefix, int id, char out[LC_IDENTIFIER]) {
+	const lc_node *value = node(mpi, id);
+	bool plain = value->name && (value->op == LC_STATE || lc_value_find(mpi->p, value->name) == id);
 	char begin[48];
 	if (plain) snprintf(begin, sizeof begin, *prefix ? "%.16s_" : "%.16s", prefix);
 	else snprintf(begin, sizeof begin, "%.16s%d", prefix, id);
-	return lc_identifier(begin, plain ? n->name : "", out);
+	return lc_identifier(begin, plain ? value->name : "", out);
 }
 
-char *lc_mpi_number(const lc_mpi *c, int id, char out[LC_IDENTIFIER]) {
+char *lc_mpi_number(const lc_mpi *mpi, int id, char out[LC_IDENTIFIER]) {
 	char prefix[16];
-	int owner = lc_mpi_owner(c, id);
-	const lc_node *n = node(c, owner);
-	snprintf(prefix, sizeof prefix, "t%d", c->number);
-	if (n->name && (n->op == LC_STATE || lc_value_find(c->p, n->name) == owner)) return lc_mpi_named(c, prefix, owner, out);
+	int owner = lc_mpi_owner(mpi, id);
+	const lc_node *value = node(mpi, owner);
+	snprintf(prefix, sizeof prefix, "t%d", mpi->number);
+	if (value->name && (value->op == LC_STATE || lc_value_find(mpi->p, value->name) == owner)) return lc_mpi_named(mpi, prefix, owner, out);
 	snprintf(out, LC_IDENTIFIER, "%s_%d", prefix, owner);
 	return out;
 }
 
-char *lc_mpi_part(const lc_mpi *c, int id, char *out, size_t size) {
+char *lc_mpi_part(const lc_mpi *mpi, int id, char *out, size_t size) {
 	char number[LC_IDENTIFIER];
-	snprintf(out, size, node(c, lc_mpi_owner(c, id))->list < 0 ? "run->part[%s]" : "&run->part[%s][item]",
-	         lc_mpi_number(c, id, number));
+	snprintf(out, size, node(mpi, lc_mpi_owner(mpi, id))->list < 0 ? "run->part[%s]" : "&run->part[%s][item]",
+	         lc_mpi_number(mpi, id, number));
 	return out;
 }
 
-char *lc_mpi_function(const lc_mpi *c, const lc_step *s, char out[LC_IDENTIFIER]) {
+char *lc_mpi_function(const lc_mpi *mpi, const lc_step *step, char out[LC_IDENTIFIER]) {
 	char prefix[48];
-	snprintf(prefix, sizeof prefix, "step%d%.24s_", c->number, c->helper);
-	return lc_identifier(prefix, s->name, out);
+	snprintf(prefix, sizeof prefix, "step%d%.24s_", mpi->number, mpi->helper);
+	return lc_identifier(prefix, step->name, out);
 }
 
-int lc_mpi_scalar(const lc_mpi *c, int id) {
-	const char *name = node(c, id)->name;
+int lc_mpi_scalar(const lc_mpi *mpi, int id) {
+	const char *name = node(mpi, id)->name;
 	int place = 0;
-	for (size_t i = 0; i < c->original->nodes.count; i++) {
-		const lc_node *n = &c->original->nodes.at[i];
-		if (n->op != LC_SCALAR) continue;
-		if (strcmp(n->name, name) == 0) return place;
+	for (size_t i = 0; i < mpi->original->nodes.count; i++) {
+		const lc_node *value = &mpi->original->nodes.at[i];
+		if (value->op != LC_SCALAR) continue;
+		if (strcmp(value->name, name) == 0) return place;
 		place++;
 	}
 	return 0;
 }
 
-void lc_mpi_size(const lc_mpi *c, int id, FILE *out) {
-	const lc_node *n = node(c, id);
-	if (n->axis >= 0) fprintf(out, "(double)run->mesh.ranks[%d]", n->axis);
-	else if (c->p->named[n->symbol].list >= 0) fprintf(out, "(double)run->sizes->each[%d][item]", n->symbol);
-	else fprintf(out, "(double)run->sizes->dim[%d]", n->symbol);
+void lc_mpi_size(const lc_mpi *mpi, int id, FILE *out) {
+	const lc_node *value = node(mpi, id);
+	if (value->axis >= 0) fprintf(out, "(double)run->mesh.ranks[%d]", value->axis);
+	else if (mpi->p->named[value->symbol].list >= 0) fprintf(out, "(double)run->sizes->each[%d][item]", value->symbol);
+	else fprintf(out, "(double)run->sizes->dim[%d]", value->symbol);
 }
 
-int lc_mpi_index(lc_mpi *c, const char *name) {
+int lc_mpi_index(lc_mpi *mpi, const char *name) {
 	if (!name) return -1;
-	for (size_t i = 0; i < c->indices.count; i++)
-		if (strcmp(c->indices.at[i], name) == 0) return (int)i;
+	for (size_t i = 0; i < mpi->indices.count; i++)
+		if (strcmp(mpi->indices.at[i], name) == 0) return (int)i;
 	return -1;
 }
 
-bool lc_mpi_may_be_absent(const lc_mpi *c, int id) {
-	const lc_node *n = node(c, id);
+bool lc_mpi_may_be_absent(const lc_mpi *mpi, int id) {
+	const lc_node *value = node(mpi, id);
 	bool rooted = false;
-	for (int a = 0; a < c->p->axis_count; a++) rooted |= n->layout[a].kind == LC_ROOT;
-	return rooted || n->at.axis >= 0;
+	for (int a = 0; a < mpi->p->axis_count; a++) rooted |= value->layout[a].kind == LC_ROOT;
+	return rooted || value->at.axis >= 0;
 }
 
-lk_status lc_mpi_touch(lc_mpi *c, int id) {
-	if (!lk_push(&c->touched)) return lk_oom(c->err);
-	*lk_last(&c->touched) = id;
+lk_status lc_mpi_touch(lc_mpi *mpi, int id) {
+	if (!lk_push(&mpi->touched)) return lk_oom(mpi->err);
+	*lk_last(&mpi->touched) = id;
 	return LK_OK;
 }

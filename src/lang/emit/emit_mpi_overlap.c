@@ -13,106 +13,106 @@
 
 enum { POINTER = 160, CHOICES = 16 /* RT_CHOICES */ };
 
-static const lc_node *node(const lc_mpi *c, int id) { return &c->p->nodes.at[id]; }
+static const lc_node *node(const lc_mpi *mpi, int id) { return &mpi->p->nodes.at[id]; }
 
-static bool is_matmul(const lc_mpi *c, const lc_step *s) {
-	const lc_node *n = node(c, s->values.at[0]);
-	return s->kind == LC_STEP_CONTRACT && n->op == LC_MATMUL && !n->ta && s->list < 0;
+static bool is_matmul(const lc_mpi *mpi, const lc_step *step) {
+	const lc_node *value = node(mpi, step->values.at[0]);
+	return step->kind == LC_STEP_CONTRACT && value->op == LC_MATMUL && !value->ta && step->list < 0;
 }
 
-static int comm_of(const lc_mpi *c, const lc_step *s, lc_op op) {
-	if (s->kind != LC_STEP_COMM && s->kind != LC_STEP_SEND) return -1;
-	return s->values.count >= 1 && node(c, s->values.at[0])->op == op && s->list < 0 ? s->values.at[0] : -1;
+static int comm_of(const lc_mpi *mpi, const lc_step *step, lc_op op) {
+	if (step->kind != LC_STEP_COMM && step->kind != LC_STEP_SEND) return -1;
+	return step->values.count >= 1 && node(mpi, step->values.at[0])->op == op && step->list < 0 ? step->values.at[0] : -1;
 }
 
 /* The value whose memory an operand is. */
-static bool is_of(const lc_mpi *c, int operand, int id) { return lc_mpi_root(c, operand) == lc_mpi_root(c, id); }
+static bool is_of(const lc_mpi *mpi, int operand, int id) { return lc_mpi_root(mpi, operand) == lc_mpi_root(mpi, id); }
 
 /* ---- a matmul and what takes its rows ---- */
 
 /* Either the function that makes rows of a sub for the ring, or that which uses what came. */
-static void put_rows(lc_mpi *c, int matmul, int rows_of, bool makes, const char *name) {
-	const lc_node *n = node(c, matmul), *x = node(c, rows_of);
+static void put_rows(lc_mpi *mpi, int matmul, int rows_of, bool makes, const char *name) {
+	const lc_node *value = node(mpi, matmul), *x = node(mpi, rows_of);
 	char a[POINTER], y[POINTER], width[POINTER];
-	lc_mpi_part(c, n->in[0], a, sizeof a), lc_mpi_part(c, matmul, y, sizeof y), lc_mpi_part(c, rows_of, width, sizeof width);
-	fprintf(c->out, "static void %s(rt_ring *ring, int64_t sub, %sint chunk) {\n\trt_run *run = ring->self;\n", name,
+	lc_mpi_part(mpi, value->in[0], a, sizeof a), lc_mpi_part(mpi, matmul, y, sizeof y), lc_mpi_part(mpi, rows_of, width, sizeof width);
+	fprintf(mpi->out, "static void %s(rt_ring *ring, int64_t sub, %sint chunk) {\n\trt_run *run = ring->self;\n", name,
 	        makes ? "int64_t subs, " : "");
-	fprintf(c->out, "\trt_ring_path path = rt_ring_walk_on(ring, sub, %s, chunk);\n", makes ? "subs" : "1");
-	fputs("\trt_ring_piece piece;\n", c->out);
-	fprintf(c->out, "\tconst int64_t row = (%s)->extent[%d];\n", width, x->rank - 1);
-	fputs("\twhile (rt_ring_next(ring, &path, &piece))\n", c->out);
-	fprintf(c->out, "\t\trt_matmul_rows(run, ring, %s, &run->ready[0], %s, %s, piece.at / row, piece.count / row);\n}\n\n", a,
-	        n->tb ? "true" : "false", y);
+	fprintf(mpi->out, "\trt_ring_path path = rt_ring_walk_on(ring, sub, %s, chunk);\n", makes ? "subs" : "1");
+	fputs("\trt_ring_piece piece;\n", mpi->out);
+	fprintf(mpi->out, "\tconst int64_t row = (%s)->extent[%d];\n", width, x->rank - 1);
+	fputs("\twhile (rt_ring_next(ring, &path, &piece))\n", mpi->out);
+	fprintf(mpi->out, "\t\trt_matmul_rows(run, ring, %s, &run->ready[0], %s, %s, piece.at / row, piece.count / row);\n}\n\n", a,
+	        value->tb ? "true" : "false", y);
 }
 
 /* The ring's function, which needs the matmul's right operand ready; or the product as a whole before it, or behind. */
-static void put_around(lc_mpi *c, const lc_step *s, int matmul, bool makes, const char *name) {
+static void put_around(lc_mpi *mpi, const lc_step *step, int matmul, bool makes, const char *name) {
 	char a[POINTER], b[POINTER], y[POINTER], function[LC_IDENTIFIER], product[4 * POINTER];
-	const lc_node *n = node(c, matmul);
-	int choice = c->choices++;
-	fprintf(c->out, "static void %s(rt_run *run) {\n", lc_mpi_function(c, s, function));
-	if (lc_mpi_may_be_absent(c, matmul)) fprintf(c->out, "\tif (!(%s)->here) return;\n", lc_mpi_part(c, matmul, y, sizeof y));
-	fprintf(c->out, "\trt_make_ready(run, 0, %s);\n", lc_mpi_part(c, node(c, matmul)->in[1], b, sizeof b));
+	const lc_node *value = node(mpi, matmul);
+	int choice = mpi->choices++;
+	fprintf(mpi->out, "static void %s(rt_run *run) {\n", lc_mpi_function(mpi, step, function));
+	if (lc_mpi_may_be_absent(mpi, matmul)) fprintf(mpi->out, "\tif (!(%s)->here) return;\n", lc_mpi_part(mpi, matmul, y, sizeof y));
+	fprintf(mpi->out, "\trt_make_ready(run, 0, %s);\n", lc_mpi_part(mpi, node(mpi, matmul)->in[1], b, sizeof b));
 	if (choice >= CHOICES) {
-		fprintf(c->out, "\t%s(run, false);\n}\n\n", name);
+		fprintf(mpi->out, "\t%s(run, false);\n}\n\n", name);
 		return;
 	}
 	snprintf(product, sizeof product, "\tif (way == RT_AFTER) rt_matmul(run, %s, false, &run->ready[0], %s, %s);\n",
-	         lc_mpi_part(c, n->in[0], a, sizeof a), n->tb ? "true" : "false", lc_mpi_part(c, matmul, y, sizeof y));
-	fprintf(c->out, "\tconst int way = rt_way_of(&run->choice[%d]);\n\tconst double begun = MPI_Wtime();\n", choice);
-	if (makes) fputs(product, c->out);
-	fprintf(c->out, "\t%s(run, way == RT_AFTER);\n", name);
-	if (!makes) fputs(product, c->out);
-	fprintf(c->out, "\trt_took(&run->choice[%d], way, MPI_Wtime() - begun);\n}\n\n", choice);
+	         lc_mpi_part(mpi, value->in[0], a, sizeof a), value->tb ? "true" : "false", lc_mpi_part(mpi, matmul, y, sizeof y));
+	fprintf(mpi->out, "\tconst int way = rt_way_of(&run->choice[%d]);\n\tconst double begun = MPI_Wtime();\n", choice);
+	if (makes) fputs(product, mpi->out);
+	fprintf(mpi->out, "\t%s(run, way == RT_AFTER);\n", name);
+	if (!makes) fputs(product, mpi->out);
+	fprintf(mpi->out, "\trt_took(&run->choice[%d], way, MPI_Wtime() - begun);\n}\n\n", choice);
 }
 
 /* Rows of a product are cut along its dim d only where d is no dim of columns, and a row lies in one chunk. */
-static bool cut_by_rows(const lc_mpi *c, int id, int d) { return d < node(c, id)->rank - 1; }
+static bool cut_by_rows(const lc_mpi *mpi, int id, int d) { return d < node(mpi, id)->rank - 1; }
 
-static lk_status put_scattered(lc_mpi *c, const lc_step *s, bool *done) {
-	const lc_step *first = &s->parts[0], *second = &s->parts[1];
+static lk_status put_scattered(lc_mpi *mpi, const lc_step *step, bool *done) {
+	const lc_step *first = &step->parts[0], *second = &step->parts[1];
 	const char *why;
 	lc_ring ring;
 	char work[LC_IDENTIFIER + 8], name[LC_IDENTIFIER + 8], pass[LC_IDENTIFIER + 16];
-	if (s->part_count != 2 || !is_matmul(c, first) || second->list >= 0) return LK_OK;
+	if (step->part_count != 2 || !is_matmul(mpi, first) || second->list >= 0) return LK_OK;
 	if (second->kind == LC_STEP_RING) {
-		if (!lc_ring_see(c, second, &ring, &why)) return LK_OK;
-		LK_TRY(lc_mpi_outer(c, second, &ring.outer));
+		if (!lc_ring_see(mpi, second, &ring, &why)) return LK_OK;
+		LK_TRY(lc_mpi_outer(mpi, second, &ring.outer));
 	} else {
-		int scatter = comm_of(c, second, LC_REDUCESCATTER);
+		int scatter = comm_of(mpi, second, LC_REDUCESCATTER);
 		if (scatter < 0) return LK_OK;
-		ring = (lc_ring){.scatter = scatter, .sends = -1, .axis = node(c, scatter)->axis, .d = node(c, scatter)->d};
+		ring = (lc_ring){.scatter = scatter, .sends = -1, .axis = node(mpi, scatter)->axis, .d = node(mpi, scatter)->d};
 	}
 	int matmul = first->values.at[0];
-	if (ring.scatter < 0 || !is_of(c, node(c, ring.scatter)->in[0], matmul) || !cut_by_rows(c, matmul, ring.d)) return LK_OK;
-	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(c, s, name));
-	ring.produce = work, ring.rows_of = matmul, ring.left = node(c, matmul)->in[0], ring.chunks = s->chunks;
-	if (ring.pass && !lc_ring_fits(c, &ring, &why)) return LK_OK;
+	if (ring.scatter < 0 || !is_of(mpi, node(mpi, ring.scatter)->in[0], matmul) || !cut_by_rows(mpi, matmul, ring.d)) return LK_OK;
+	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(mpi, step, name));
+	ring.produce = work, ring.rows_of = matmul, ring.left = node(mpi, matmul)->in[0], ring.chunks = step->chunks;
+	if (ring.pass && !lc_ring_fits(mpi, &ring, &why)) return LK_OK;
 	strcat(name, "_ring");
 	snprintf(pass, sizeof pass, "%s_pass", name);
-	put_rows(c, matmul, matmul, true, work);
-	if (ring.pass) LK_TRY(lc_mpi_ring_pass(c, second, pass));
-	LK_TRY(lc_ring_write(c, &ring, name));
-	put_around(c, s, matmul, true, name);
+	put_rows(mpi, matmul, matmul, true, work);
+	if (ring.pass) LK_TRY(lc_mpi_ring_pass(mpi, second, pass));
+	LK_TRY(lc_ring_write(mpi, &ring, name));
+	put_around(mpi, step, matmul, true, name);
 	*done = true;
 	return LK_OK;
 }
 
-static lk_status put_gathered(lc_mpi *c, const lc_step *s, bool *done) {
+static lk_status put_gathered(lc_mpi *mpi, const lc_step *step, bool *done) {
 	char work[LC_IDENTIFIER + 8], name[LC_IDENTIFIER + 8];
-	int gather = s->part_count == 2 ? comm_of(c, &s->parts[0], LC_ALLGATHER) : -1;
-	if (gather < 0 || !is_matmul(c, &s->parts[1])) return LK_OK;
-	int matmul = s->parts[1].values.at[0];
-	const lc_node *g = node(c, gather), *taken = node(c, g->in[0]);
-	if (!is_of(c, node(c, matmul)->in[0], gather) || is_of(c, node(c, matmul)->in[1], gather) || !cut_by_rows(c, gather, g->d)) return LK_OK;
-	if (taken->layout[g->axis].turn != 0) return LK_OK;
-	lc_ring ring = {.scatter = -1, .sends = -1, .gather = {gather}, .gathers = 1, .axis = g->axis, .d = g->d, .chunks = s->chunks};
-	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(c, s, name));
+	int gather = step->part_count == 2 ? comm_of(mpi, &step->parts[0], LC_ALLGATHER) : -1;
+	if (gather < 0 || !is_matmul(mpi, &step->parts[1])) return LK_OK;
+	int matmul = step->parts[1].values.at[0];
+	const lc_node *value = node(mpi, gather), *taken = node(mpi, value->in[0]);
+	if (!is_of(mpi, node(mpi, matmul)->in[0], gather) || is_of(mpi, node(mpi, matmul)->in[1], gather) || !cut_by_rows(mpi, gather, value->d)) return LK_OK;
+	if (taken->layout[value->axis].turn != 0) return LK_OK;
+	lc_ring ring = {.scatter = -1, .sends = -1, .gather = {gather}, .gathers = 1, .axis = value->axis, .d = value->d, .chunks = step->chunks};
+	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(mpi, step, name));
 	ring.arrive = work, ring.rows_of = ring.left = gather;
 	strcat(name, "_ring");
-	put_rows(c, matmul, gather, false, work);
-	LK_TRY(lc_ring_write(c, &ring, name));
-	put_around(c, s, matmul, false, name);
+	put_rows(mpi, matmul, gather, false, work);
+	LK_TRY(lc_ring_write(mpi, &ring, name));
+	put_around(mpi, step, matmul, false, name);
 	*done = true;
 	return LK_OK;
 }
@@ -126,59 +126,59 @@ static bool has(const lc_ids *ids, int id) {
 }
 
 /* Whether nothing but one step reads a value. */
-static bool read_only_by(const lc_mpi *c, int id, const lc_step *s) {
-	for (int user = 0; user < (int)c->p->nodes.count; user++)
-		for (int k = 0; k < node(c, user)->inputs; k++)
-			if (node(c, user)->in[k] == id && !has(&s->values, user)) return false;
+static bool read_only_by(const lc_mpi *mpi, int id, const lc_step *step) {
+	for (int user = 0; user < (int)mpi->p->nodes.count; user++)
+		for (int k = 0; k < node(mpi, user)->inputs; k++)
+			if (node(mpi, user)->in[k] == id && !has(&step->values, user)) return false;
 	return true;
 }
 
 /* Reduce-scatter, pass, send, all-gather: one ring for those who give, one for those who take. */
-static bool see_handover(const lc_mpi *c, const lc_step *s, lc_step *pass, lc_ring *give, lc_ring *take) {
+static bool see_handover(const lc_mpi *mpi, const lc_step *step, lc_step *pass, lc_ring *give, lc_ring *take) {
 	const char *why;
-	if (s->part_count != 4 || s->parts[1].kind != LC_STEP_MAP || s->parts[1].list >= 0) return false;
-	int scatter = comm_of(c, &s->parts[0], LC_REDUCESCATTER), send = comm_of(c, &s->parts[2], LC_SEND);
-	int gather = comm_of(c, &s->parts[3], LC_ALLGATHER);
-	if (scatter < 0 || send < 0 || gather < 0 || node(c, send)->at.axis == node(c, scatter)->axis) return false;
-	*pass = s->parts[1], pass->scatter = scatter;
+	if (step->part_count != 4 || step->parts[1].kind != LC_STEP_MAP || step->parts[1].list >= 0) return false;
+	int scatter = comm_of(mpi, &step->parts[0], LC_REDUCESCATTER), send = comm_of(mpi, &step->parts[2], LC_SEND);
+	int gather = comm_of(mpi, &step->parts[3], LC_ALLGATHER);
+	if (scatter < 0 || send < 0 || gather < 0 || node(mpi, send)->at.axis == node(mpi, scatter)->axis) return false;
+	*pass = step->parts[1], pass->scatter = scatter;
 	*give = (lc_ring){.pass = pass, .scatter = scatter, .sends = send, .gives = true, .rows_of = -1};
 	*take = (lc_ring){.scatter = -1, .gather = {gather}, .gathers = 1, .sends = send, .rows_of = -1};
-	if (!lc_ring_ends(c, give, &why) || !lc_ring_ends(c, take, &why)) return false;
-	int given = node(c, send)->in[0];
-	bool chained = has(&pass->writes, given) && is_of(c, node(c, gather)->in[0], send) && read_only_by(c, scatter, pass);
-	bool fit = lc_ring_alike(c, pass->space, scatter, -1) && lc_ring_alike(c, given, scatter, -1);
+	if (!lc_ring_ends(mpi, give, &why) || !lc_ring_ends(mpi, take, &why)) return false;
+	int given = node(mpi, send)->in[0];
+	bool chained = has(&pass->writes, given) && is_of(mpi, node(mpi, gather)->in[0], send) && read_only_by(mpi, scatter, pass);
+	bool fit = lc_ring_alike(mpi, pass->space, scatter, -1) && lc_ring_alike(mpi, given, scatter, -1);
 	return chained && fit && give->axis == take->axis && give->d == take->d;
 }
 
-static lk_status put_handover(lc_mpi *c, const lc_step *s, bool *done) {
+static lk_status put_handover(lc_mpi *mpi, const lc_step *step, bool *done) {
 	lc_step pass;
 	lc_ring give, take;
 	char function[LC_IDENTIFIER], gives[LC_IDENTIFIER + 8], takes[LC_IDENTIFIER + 8], name[LC_IDENTIFIER + 16];
 	const char *why;
-	if (!see_handover(c, s, &pass, &give, &take)) return LK_OK;
-	LK_TRY(lc_mpi_outer(c, &pass, &give.outer));
-	if (!lc_ring_fits(c, &give, &why)) return LK_OK;
+	if (!see_handover(mpi, step, &pass, &give, &take)) return LK_OK;
+	LK_TRY(lc_mpi_outer(mpi, &pass, &give.outer));
+	if (!lc_ring_fits(mpi, &give, &why)) return LK_OK;
 	take.outer = give.outer;
-	lc_mpi_function(c, s, function);
+	lc_mpi_function(mpi, step, function);
 	snprintf(gives, sizeof gives, "%s_give", function), snprintf(takes, sizeof takes, "%s_take", function);
 	snprintf(name, sizeof name, "%s_pass", gives);
-	LK_TRY(lc_mpi_ring_pass(c, &pass, name));
-	LK_TRY(lc_ring_write(c, &give, gives));
-	LK_TRY(lc_ring_write(c, &take, takes));
-	fprintf(c->out, "static void %s(rt_run *run) {\n\t%s(run);\n\t%s(run);\n}\n\n", function, gives, takes);
+	LK_TRY(lc_mpi_ring_pass(mpi, &pass, name));
+	LK_TRY(lc_ring_write(mpi, &give, gives));
+	LK_TRY(lc_ring_write(mpi, &take, takes));
+	fprintf(mpi->out, "static void %s(rt_run *run) {\n\t%s(run);\n\t%s(run);\n}\n\n", function, gives, takes);
 	*done = true;
 	return LK_OK;
 }
 
 /* ---- the kind ---- */
 
-lk_status lc_mpi_overlap(lc_mpi *c, const lc_step *s) {
+lk_status lc_mpi_overlap(lc_mpi *mpi, const lc_step *step) {
 	static lk_status (*const ways[])(lc_mpi *, const lc_step *, bool *) = {put_scattered, put_gathered, put_handover,
 		lc_mpi_flow};
 	bool done = false;
 	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-		LK_TRY(ways[i](c, s, &done));
+		LK_TRY(ways[i](mpi, step, &done));
 		if (done) return LK_OK;
 	}
-	return lc_mpi_overlap_plain(c, s);
+	return lc_mpi_overlap_plain(mpi, step);
 }

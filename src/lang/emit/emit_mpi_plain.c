@@ -2,50 +2,50 @@
 #include "lang/emit/emit_internal.h"
 
 /* A part of a step as a step of its own, whose function is named after the part. */
-static lk_status put_part(lc_mpi *c, const lc_step *s, lc_step_kind kind, int *id, const char *helper) {
-	lc_step part = *s;
-	const char *before = c->helper;
-	c->helper = helper;
+static lk_status put_part(lc_mpi *mpi, const lc_step *step, lc_step_kind kind, int *id, const char *helper) {
+	lc_step part = *step;
+	const char *before = mpi->helper;
+	mpi->helper = helper;
 	part.kind = kind;
 	if (id) part.values = (lc_ids){id, 1};
-	lk_status status = lc_mpi_any(c, &part);
-	c->helper = before;
+	lk_status status = lc_mpi_any(mpi, &part);
+	mpi->helper = before;
 	return status;
 }
 
-static void put_call(lc_mpi *c, const lc_step *s, const char *helper) {
-	const char *before = c->helper;
+static void put_call(lc_mpi *mpi, const lc_step *step, const char *helper) {
+	const char *before = mpi->helper;
 	char name[LC_IDENTIFIER];
-	c->helper = helper;
-	fprintf(c->out, "\t%s(run);\n", lc_mpi_function(c, s, name));
-	c->helper = before;
+	mpi->helper = helper;
+	fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, step, name));
+	mpi->helper = before;
 }
 
-lk_status lc_mpi_ring_plain(lc_mpi *c, const lc_step *s) {
+lk_status lc_mpi_ring_plain(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER];
-	int scatter = s->scatter;
-	const char **gathers = LK_ARRAY(&c->arena, const char *, (size_t)s->gathers.count + 1);
-	if (!gathers) return lk_oom(c->err);
-	if (scatter >= 0) LK_TRY(put_part(c, s, LC_STEP_COMM, &scatter, "scatter"));
-	LK_TRY(put_part(c, s, LC_STEP_MAP, NULL, "pass"));
-	for (int i = 0; i < s->gathers.count; i++) {
-		gathers[i] = lk_arena_printf(&c->arena, "gather%d", i + 1);
-		if (!gathers[i]) return lk_oom(c->err);
-		LK_TRY(put_part(c, s, LC_STEP_COMM, &s->gathers.at[i], gathers[i]));
+	int scatter = step->scatter;
+	const char **gathers = LK_ARRAY(&mpi->arena, const char *, (size_t)step->gathers.count + 1);
+	if (!gathers) return lk_oom(mpi->err);
+	if (scatter >= 0) LK_TRY(put_part(mpi, step, LC_STEP_COMM, &scatter, "scatter"));
+	LK_TRY(put_part(mpi, step, LC_STEP_MAP, NULL, "pass"));
+	for (int i = 0; i < step->gathers.count; i++) {
+		gathers[i] = lk_arena_printf(&mpi->arena, "gather%d", i + 1);
+		if (!gathers[i]) return lk_oom(mpi->err);
+		LK_TRY(put_part(mpi, step, LC_STEP_COMM, &step->gathers.at[i], gathers[i]));
 	}
-	fprintf(c->out, "static void %s(rt_run *run) {\n", lc_mpi_function(c, s, name));
-	if (scatter >= 0) put_call(c, s, "scatter");
-	put_call(c, s, "pass");
-	for (int i = 0; i < s->gathers.count; i++) put_call(c, s, gathers[i]);
-	fputs("}\n\n", c->out);
+	fprintf(mpi->out, "static void %s(rt_run *run) {\n", lc_mpi_function(mpi, step, name));
+	if (scatter >= 0) put_call(mpi, step, "scatter");
+	put_call(mpi, step, "pass");
+	for (int i = 0; i < step->gathers.count; i++) put_call(mpi, step, gathers[i]);
+	fputs("}\n\n", mpi->out);
 	return LK_OK;
 }
 
-lk_status lc_mpi_overlap_plain(lc_mpi *c, const lc_step *s) {
+lk_status lc_mpi_overlap_plain(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER];
-	for (int i = 0; i < s->part_count; i++) LK_TRY(lc_mpi_any(c, &s->parts[i]));
-	fprintf(c->out, "static void %s(rt_run *run) {\n", lc_mpi_function(c, s, name));
-	for (int i = 0; i < s->part_count; i++) fprintf(c->out, "\t%s(run);\n", lc_mpi_function(c, &s->parts[i], name));
-	fputs("}\n\n", c->out);
+	for (int i = 0; i < step->part_count; i++) LK_TRY(lc_mpi_any(mpi, &step->parts[i]));
+	fprintf(mpi->out, "static void %s(rt_run *run) {\n", lc_mpi_function(mpi, step, name));
+	for (int i = 0; i < step->part_count; i++) fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &step->parts[i], name));
+	fputs("}\n\n", mpi->out);
 	return LK_OK;
 }

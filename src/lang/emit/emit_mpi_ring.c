@@ -7,51 +7,51 @@
 
 enum { POINTER = 160 };
 
-static const lc_node *node(const lc_mpi *c, int id) { return &c->p->nodes.at[id]; }
+static const lc_node *node(const lc_mpi *mpi, int id) { return &mpi->p->nodes.at[id]; }
 
 /* ---- what can be a ring ---- */
 
 /* Whether two values have the same extents on every rank, but for how they lie along `axis`. */
-bool lc_ring_alike(const lc_mpi *c, int a, int b, int axis) {
-	const lc_node *x = node(c, a), *y = node(c, b);
+bool lc_ring_alike(const lc_mpi *mpi, int a, int b, int axis) {
+	const lc_node *x = node(mpi, a), *y = node(mpi, b);
 	if (x->rank != y->rank || x->list != y->list || memcmp(x->dim, y->dim, sizeof *x->dim * x->rank) != 0) return false;
-	for (int i = 0; i < c->p->axis_count; i++) {
+	for (int i = 0; i < mpi->p->axis_count; i++) {
 		bool slices = x->layout[i].kind == LC_S || y->layout[i].kind == LC_S;
 		if (i != axis && slices && !lc_same_layout(&x->layout[i], &y->layout[i])) return false;
 	}
 	return lc_same_group(&x->at, &y->at);
 }
 
-static bool sliced_plainly(const lc_node *n, int axis, int d) {
-	const lc_layout *l = &n->layout[axis];
-	return l->kind == LC_S && l->dim == d && l->turn == 0;
+static bool sliced_plainly(const lc_node *node, int axis, int d) {
+	const lc_layout *layout = &node->layout[axis];
+	return layout->kind == LC_S && layout->dim == d && layout->turn == 0;
 }
 
-bool lc_ring_ends(const lc_mpi *c, lc_ring *ring, const char **why) {
+bool lc_ring_ends(const lc_mpi *mpi, lc_ring *ring, const char **why) {
 	int first = ring->scatter >= 0 ? ring->scatter : ring->gather[0];
-	ring->axis = node(c, first)->axis, ring->d = node(c, first)->d;
+	ring->axis = node(mpi, first)->axis, ring->d = node(mpi, first)->d;
 	for (int i = 0; i < ring->gathers; i++) {
-		int taken = node(c, ring->gather[i])->in[0];
+		int taken = node(mpi, ring->gather[i])->in[0];
 		*why = "its collectives are along different dims or of different shapes";
-		if (node(c, ring->gather[i])->axis != ring->axis || node(c, ring->gather[i])->d != ring->d) return false;
-		if (!lc_ring_alike(c, first, taken, ring->axis)) return false;
+		if (node(mpi, ring->gather[i])->axis != ring->axis || node(mpi, ring->gather[i])->d != ring->d) return false;
+		if (!lc_ring_alike(mpi, first, taken, ring->axis)) return false;
 		*why = "its slices are not those of this rank";
-		if (!sliced_plainly(node(c, taken), ring->axis, ring->d)) return false;
+		if (!sliced_plainly(node(mpi, taken), ring->axis, ring->d)) return false;
 	}
 	return true;
 }
 
-bool lc_ring_see(const lc_mpi *c, const lc_step *s, lc_ring *out, const char **why) {
-	*out = (lc_ring){.pass = s, .scatter = s->scatter, .bucket = s->bucket, .sends = -1, .rows_of = -1};
+bool lc_ring_see(const lc_mpi *mpi, const lc_step *step, lc_ring *out, const char **why) {
+	*out = (lc_ring){.pass = step, .scatter = step->scatter, .bucket = step->bucket, .sends = -1, .rows_of = -1};
 	*why = "it has more all-gathers than a ring takes";
-	if (s->gathers.count > LC_RING_GATHERS) return false;
+	if (step->gathers.count > LC_RING_GATHERS) return false;
 	*why = "its reduce-scatter is read by others too";
-	if (s->scatter >= 0 && c->steps->storage[s->scatter] >= 0) return false;
-	for (int i = 0; i < s->gathers.count; i++) out->gather[out->gathers++] = s->gathers.at[i];
-	if (!lc_ring_ends(c, out, why)) return false;
-	int first = out->scatter >= 0 ? out->scatter : node(c, out->gather[0])->in[0];
+	if (step->scatter >= 0 && mpi->steps->storage[step->scatter] >= 0) return false;
+	for (int i = 0; i < step->gathers.count; i++) out->gather[out->gathers++] = step->gathers.at[i];
+	if (!lc_ring_ends(mpi, out, why)) return false;
+	int first = out->scatter >= 0 ? out->scatter : node(mpi, out->gather[0])->in[0];
 	*why = "its pass goes over other elements than the slices of its collectives";
-	return lc_ring_alike(c, s->space, first, -1) && sliced_plainly(node(c, s->space), out->axis, out->d);
+	return lc_ring_alike(mpi, step->space, first, -1) && sliced_plainly(node(mpi, step->space), out->axis, out->d);
 }
 
 /* ---- sums ---- */
@@ -71,194 +71,194 @@ void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out
 	fputs(narrow ? "))" : ")", out);
 }
 
-static void put_add(const lc_mpi *c, const lc_ring *ring, const char *name) {
-	const lc_node *n = node(c, ring->scatter);
-	const char *type = lc_memory_type((lc_dtype)n->dtype);
-	fprintf(c->out, "static void %s_add(void *sum, const void *mine, int64_t count) {\n", name);
-	fprintf(c->out, "\t%s *restrict s = sum;\n\tconst %s *restrict m = mine;\n", type, type);
-	fprintf(c->out, "\tfor (int64_t i = 0; i < count; i++) s[i] = %s", lc_store_call((lc_dtype)n->dtype));
-	lc_put_join(n, "s[i]", "m[i]", c->out);
-	fputs(");\n}\n\n", c->out);
+static void put_add(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
+	const lc_node *value = node(mpi, ring->scatter);
+	const char *type = lc_memory_type((lc_dtype)value->dtype);
+	fprintf(mpi->out, "static void %s_add(void *sum, const void *mine, int64_t count) {\n", name);
+	fprintf(mpi->out, "\t%s *restrict s = sum;\n\tconst %s *restrict m = mine;\n", type, type);
+	fprintf(mpi->out, "\tfor (int64_t i = 0; i < count; i++) s[i] = %s", lc_store_call((lc_dtype)value->dtype));
+	lc_put_join(value, "s[i]", "m[i]", mpi->out);
+	fputs(");\n}\n\n", mpi->out);
 }
 
 /* ---- the pass ---- */
 
 /* Whether a gather's operand lies in memory of its own beside, for others to read. */
-static bool kept(const lc_mpi *c, int gather) { return c->steps->storage[node(c, gather)->in[0]] >= 0; }
+static bool kept(const lc_mpi *mpi, int gather) { return mpi->steps->storage[node(mpi, gather)->in[0]] >= 0; }
 
-static void put_copies(const lc_mpi *c, const lc_ring *ring) {
+static void put_copies(const lc_mpi *mpi, const lc_ring *ring) {
 	char to[POINTER], from[POINTER];
 	for (int i = 0; i < ring->gathers; i++) {
-		int taken = node(c, ring->gather[i])->in[0];
-		if (!kept(c, ring->gather[i])) continue;
-		const char *type = lc_memory_type((lc_dtype)node(c, taken)->dtype);
-		fprintf(c->out, "\tif (piece->count) memcpy((%s *)(%s)->data + piece->at, (%s *)(%s)->data + piece->begin, (size_t)piece->count * sizeof(%s));\n",
-		        type, lc_mpi_part(c, ring->gather[i], to, sizeof to), type, lc_mpi_part(c, taken, from, sizeof from), type);
+		int taken = node(mpi, ring->gather[i])->in[0];
+		if (!kept(mpi, ring->gather[i])) continue;
+		const char *type = lc_memory_type((lc_dtype)node(mpi, taken)->dtype);
+		fprintf(mpi->out, "\tif (piece->count) memcpy((%s *)(%s)->data + piece->at, (%s *)(%s)->data + piece->begin, (size_t)piece->count * sizeof(%s));\n",
+		        type, lc_mpi_part(mpi, ring->gather[i], to, sizeof to), type, lc_mpi_part(mpi, taken, from, sizeof from), type);
 	}
 }
 
-static void put_last(const lc_mpi *c, const lc_ring *ring, const char *name) {
+static void put_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	char part[POINTER];
-	int space = ring->pass->space, rank = node(c, space)->rank;
-	fprintf(c->out, "static void %s_last(void *self, const void *arrived, const rt_ring_piece *piece) {\n", name);
-	fputs("\trt_run *run = self;\n\tint64_t item = piece->item;\n", c->out);
-	lc_mpi_part(c, space, part, sizeof part);
+	int space = ring->pass->space, rank = node(mpi, space)->rank;
+	fprintf(mpi->out, "static void %s_last(void *self, const void *arrived, const rt_ring_piece *piece) {\n", name);
+	fputs("\trt_run *run = self;\n\tint64_t item = piece->item;\n", mpi->out);
+	lc_mpi_part(mpi, space, part, sizeof part);
 	if (ring->outer < rank) {
-		fprintf(c->out, "\tconst int64_t trip = rt_product(%s, %d, %d);\n", part, ring->outer, rank);
-		fprintf(c->out, "\tconst int64_t from = trip ? piece->begin / trip : 0, to = trip ? (piece->begin + piece->count) / trip : 0;\n");
-		fprintf(c->out, "\t%s_pass(run, item, from, to, arrived, piece->at - piece->begin);\n", name);
+		fprintf(mpi->out, "\tconst int64_t trip = rt_product(%s, %d, %d);\n", part, ring->outer, rank);
+		fprintf(mpi->out, "\tconst int64_t from = trip ? piece->begin / trip : 0, to = trip ? (piece->begin + piece->count) / trip : 0;\n");
+		fprintf(mpi->out, "\t%s_pass(run, item, from, to, arrived, piece->at - piece->begin);\n", name);
 	} else {
-		fprintf(c->out, "\t%s_pass(run, item, piece->begin, piece->begin + piece->count, arrived, piece->at - piece->begin);\n", name);
+		fprintf(mpi->out, "\t%s_pass(run, item, piece->begin, piece->begin + piece->count, arrived, piece->at - piece->begin);\n", name);
 	}
-	put_copies(c, ring);
-	fputs("}\n\n", c->out);
+	put_copies(mpi, ring);
+	fputs("}\n\n", mpi->out);
 }
 
 /* Without a pass: sums go to the reduce-scatter's own memory, slices to where they are gathered. */
-static void put_bare_last(const lc_mpi *c, const lc_ring *ring, const char *name) {
+static void put_bare_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	char part[POINTER];
-	fprintf(c->out, "static void %s_last(void *self, const void *arrived, const rt_ring_piece *piece) {\n", name);
-	fputs("\trt_run *run = self;\n\tint64_t item = piece->item;\n\t(void)arrived, (void)item;\n", c->out);
+	fprintf(mpi->out, "static void %s_last(void *self, const void *arrived, const rt_ring_piece *piece) {\n", name);
+	fputs("\trt_run *run = self;\n\tint64_t item = piece->item;\n\t(void)arrived, (void)item;\n", mpi->out);
 	if (ring->scatter >= 0) {
-		const lc_node *n = node(c, ring->scatter);
-		const char *type = lc_memory_type((lc_dtype)n->dtype);
-		fprintf(c->out, "\tconst %s *restrict a = arrived, *restrict m = (const %s *)(%s)->data + piece->at;\n", type, type,
-		        lc_mpi_part(c, n->in[0], part, sizeof part));
-		fprintf(c->out, "\t%s *restrict s = (%s *)(%s)->data + piece->begin;\n", type, type, lc_mpi_part(c, ring->scatter, part, sizeof part));
-		fprintf(c->out, "\tfor (int64_t i = 0; i < piece->count; i++) s[i] = %s", lc_store_call((lc_dtype)n->dtype));
-		lc_put_join(n, "a[i]", "m[i]", c->out);
-		fputs(");\n", c->out);
+		const lc_node *value = node(mpi, ring->scatter);
+		const char *type = lc_memory_type((lc_dtype)value->dtype);
+		fprintf(mpi->out, "\tconst %s *restrict a = arrived, *restrict m = (const %s *)(%s)->data + piece->at;\n", type, type,
+		        lc_mpi_part(mpi, value->in[0], part, sizeof part));
+		fprintf(mpi->out, "\t%s *restrict s = (%s *)(%s)->data + piece->begin;\n", type, type, lc_mpi_part(mpi, ring->scatter, part, sizeof part));
+		fprintf(mpi->out, "\tfor (int64_t i = 0; i < piece->count; i++) s[i] = %s", lc_store_call((lc_dtype)value->dtype));
+		lc_put_join(value, "a[i]", "m[i]", mpi->out);
+		fputs(");\n", mpi->out);
 	}
-	put_copies(c, ring);
-	fputs("}\n\n", c->out);
+	put_copies(mpi, ring);
+	fputs("}\n\n", mpi->out);
 }
 
 /* ---- the ring itself ---- */
 
-static void put_items(const lc_mpi *c, const lc_ring *ring) {
-	int whole = ring->scatter >= 0 ? node(c, ring->scatter)->in[0] : ring->gather[0];
+static void put_items(const lc_mpi *mpi, const lc_ring *ring) {
+	int whole = ring->scatter >= 0 ? node(mpi, ring->scatter)->in[0] : ring->gather[0];
 	char part[POINTER], number[LC_IDENTIFIER];
-	fprintf(c->out, "\tint64_t items = rt_items(run, %s);\n", lc_mpi_number(c, whole, number));
-	fputs("\trt_ring_item *tensor = rt_ring_memory((size_t)items, sizeof *tensor);\n", c->out);
-	fputs("\tfor (int64_t item = 0; item < items; item++) {\n", c->out);
-	fprintf(c->out, "\t\tconst rt_part *x = %s;\n", lc_mpi_part(c, whole, part, sizeof part));
-	fprintf(c->out, "\t\ttensor[item] = (rt_ring_item){rt_product(x, 0, %d), x->extent[%d], rt_product(x, %d, x->rank), %s, {", ring->d, ring->d,
+	fprintf(mpi->out, "\tint64_t items = rt_items(run, %s);\n", lc_mpi_number(mpi, whole, number));
+	fputs("\trt_ring_item *tensor = rt_ring_memory((size_t)items, sizeof *tensor);\n", mpi->out);
+	fputs("\tfor (int64_t item = 0; item < items; item++) {\n", mpi->out);
+	fprintf(mpi->out, "\t\tconst rt_part *x = %s;\n", lc_mpi_part(mpi, whole, part, sizeof part));
+	fprintf(mpi->out, "\t\ttensor[item] = (rt_ring_item){rt_product(x, 0, %d), x->extent[%d], rt_product(x, %d, x->rank), %s, {", ring->d, ring->d,
 	        ring->d + 1, ring->scatter >= 0 ? "x->data" : "NULL");
 	for (int i = 0; i < ring->gathers; i++)
-		fprintf(c->out, "%s(%s)->data", i ? ", " : "", lc_mpi_part(c, ring->gather[i], part, sizeof part));
-	fputs(ring->gathers ? "}};\n\t}\n" : "NULL}};\n\t}\n", c->out);
+		fprintf(mpi->out, "%s(%s)->data", i ? ", " : "", lc_mpi_part(mpi, ring->gather[i], part, sizeof part));
+	fputs(ring->gathers ? "}};\n\t}\n" : "NULL}};\n\t}\n", mpi->out);
 }
 
-static void put_unit(const lc_mpi *c, const lc_ring *ring) {
+static void put_unit(const lc_mpi *mpi, const lc_ring *ring) {
 	int space = ring->pass ? ring->pass->space : ring->sends;
 	char number[LC_IDENTIFIER];
 	if (ring->produce || ring->arrive) {
-		int rank = node(c, ring->rows_of)->rank, from = ring->pass && ring->outer < rank - 1 ? ring->outer : rank - 1;
-		fprintf(c->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n", lc_mpi_number(c, ring->rows_of, number), from, rank);
-	} else if (space >= 0 && ring->outer == ring->d) fputs("\t\t.by_runs = true,\n", c->out);
-	else if (space >= 0 && ring->outer < node(c, space)->rank)
-		fprintf(c->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n", lc_mpi_number(c, space, number), ring->outer, node(c, space)->rank);
+		int rank = node(mpi, ring->rows_of)->rank, from = ring->pass && ring->outer < rank - 1 ? ring->outer : rank - 1;
+		fprintf(mpi->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n", lc_mpi_number(mpi, ring->rows_of, number), from, rank);
+	} else if (space >= 0 && ring->outer == ring->d) fputs("\t\t.by_runs = true,\n", mpi->out);
+	else if (space >= 0 && ring->outer < node(mpi, space)->rank)
+		fprintf(mpi->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n", lc_mpi_number(mpi, space, number), ring->outer, node(mpi, space)->rank);
 }
 
-static void put_sizes(const lc_mpi *c, const lc_ring *ring) {
+static void put_sizes(const lc_mpi *mpi, const lc_ring *ring) {
 	if (ring->scatter >= 0)
-		fprintf(c->out, "\t\t.part_size = sizeof(%s), .neutral = &neutral,\n", lc_memory_type((lc_dtype)node(c, ring->scatter)->dtype));
+		fprintf(mpi->out, "\t\t.part_size = sizeof(%s), .neutral = &neutral,\n", lc_memory_type((lc_dtype)node(mpi, ring->scatter)->dtype));
 	if (ring->gathers == 0) return;
-	fprintf(c->out, "\t\t.gathers = %d, .whole_size = {", ring->gathers);
+	fprintf(mpi->out, "\t\t.gathers = %d, .whole_size = {", ring->gathers);
 	for (int i = 0; i < ring->gathers; i++)
-		fprintf(c->out, "%ssizeof(%s)", i ? ", " : "", lc_memory_type((lc_dtype)node(c, ring->gather[i])->dtype));
-	fputs("},\n", c->out);
+		fprintf(mpi->out, "%ssizeof(%s)", i ? ", " : "", lc_memory_type((lc_dtype)node(mpi, ring->gather[i])->dtype));
+	fputs("},\n", mpi->out);
 }
 
-static void put_neutral(const lc_mpi *c, const lc_ring *ring) {
-	const lc_node *n = node(c, ring->scatter);
-	lc_dtype t = (lc_dtype)n->dtype;
-	const char *text = n->reduce == LC_SUM ? "0" : n->reduce == LC_RMAX ? lc_lowest_text(t) : lc_highest_text(t);
-	fprintf(c->out, "\tconst %s neutral = %s%s);\n", lc_memory_type(t), lc_store_call(t), text);
+static void put_neutral(const lc_mpi *mpi, const lc_ring *ring) {
+	const lc_node *value = node(mpi, ring->scatter);
+	lc_dtype t = (lc_dtype)value->dtype;
+	const char *text = value->reduce == LC_SUM ? "0" : value->reduce == LC_RMAX ? lc_lowest_text(t) : lc_highest_text(t);
+	fprintf(mpi->out, "\tconst %s neutral = %s%s);\n", lc_memory_type(t), lc_store_call(t), text);
 }
 
 /* The coordinate of a group along its axis. */
-static void put_place(const lc_mpi *c, const lc_group *g) {
-	int index = lc_mpi_index((lc_mpi *)c, g->index);
-	if (index >= 0) fprintf(c->out, "(int)run->sizes->index[%d] + %lld", index, (long long)g->offset);
-	else fprintf(c->out, "%lld", (long long)g->offset);
+static void put_place(const lc_mpi *mpi, const lc_group *group) {
+	int index = lc_mpi_index((lc_mpi *)mpi, group->index);
+	if (index >= 0) fprintf(mpi->out, "(int)run->sizes->index[%d] + %lld", index, (long long)group->offset);
+	else fprintf(mpi->out, "%lld", (long long)group->offset);
 }
 
-static void put_hop(const lc_mpi *c, const lc_ring *ring) {
-	const lc_node *n = node(c, ring->sends);
-	int slice = ring->gives ? n->in[0] : ring->sends;
+static void put_hop(const lc_mpi *mpi, const lc_ring *ring) {
+	const lc_node *value = node(mpi, ring->sends);
+	int slice = ring->gives ? value->in[0] : ring->sends;
 	char part[POINTER];
-	fprintf(c->out, "\t\t.hop = {run->mesh.along[%d], true, ", n->at.axis);
-	if (ring->gives) put_place(c, &n->at), fputs(", -1", c->out);
-	else fputs("-1, ", c->out), put_place(c, &n->from);
-	fprintf(c->out, ", (%s)->data, sizeof(%s)},\n", lc_mpi_part(c, slice, part, sizeof part), lc_memory_type((lc_dtype)n->dtype));
+	fprintf(mpi->out, "\t\t.hop = {run->mesh.along[%d], true, ", value->at.axis);
+	if (ring->gives) put_place(mpi, &value->at), fputs(", -1", mpi->out);
+	else fputs("-1, ", mpi->out), put_place(mpi, &value->from);
+	fprintf(mpi->out, ", (%s)->data, sizeof(%s)},\n", lc_mpi_part(mpi, slice, part, sizeof part), lc_memory_type((lc_dtype)value->dtype));
 }
 
-static void put_ring(const lc_mpi *c, const lc_ring *ring, const char *name) {
-	int whole = ring->scatter >= 0 ? node(c, ring->scatter)->in[0] : ring->gather[0];
+static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
+	int whole = ring->scatter >= 0 ? node(mpi, ring->scatter)->in[0] : ring->gather[0];
 	char number[LC_IDENTIFIER], left[LC_IDENTIFIER];
 	bool lasts = ring->pass || ring->scatter >= 0;
-	for (int i = 0; i < ring->gathers; i++) lasts |= kept(c, ring->gather[i]);
+	for (int i = 0; i < ring->gathers; i++) lasts |= kept(mpi, ring->gather[i]);
 	bool beside = ring->produce || ring->arrive;
-	fprintf(c->out, "static void %s(rt_run *run%s) {\n", name, beside ? ", bool after" : "");
-	if (lc_mpi_may_be_absent(c, whole)) fprintf(c->out, "\tif (!run->part[%s][0].here) return;\n", lc_mpi_number(c, whole, number));
-	put_items(c, ring);
-	if (ring->scatter >= 0) put_neutral(c, ring);
-	fputs("\trt_ring_pool pool = {run->scratch[3], run->room[3]};\n\trt_ring ring = {\n", c->out);
-	fprintf(c->out, "\t\t.comm = run->mesh.along[%d], .item = tensor, .items = (int)items, .pool = &pool, .self = run,\n", ring->axis);
-	put_sizes(c, ring);
-	put_unit(c, ring);
-	if (ring->bucket) fprintf(c->out, "\t\t.bucket = INT64_C(%lld),\n", (long long)ring->bucket);
+	fprintf(mpi->out, "static void %s(rt_run *run%s) {\n", name, beside ? ", bool after" : "");
+	if (lc_mpi_may_be_absent(mpi, whole)) fprintf(mpi->out, "\tif (!run->part[%s][0].here) return;\n", lc_mpi_number(mpi, whole, number));
+	put_items(mpi, ring);
+	if (ring->scatter >= 0) put_neutral(mpi, ring);
+	fputs("\trt_ring_pool pool = {run->scratch[3], run->room[3]};\n\trt_ring ring = {\n", mpi->out);
+	fprintf(mpi->out, "\t\t.comm = run->mesh.along[%d], .item = tensor, .items = (int)items, .pool = &pool, .self = run,\n", ring->axis);
+	put_sizes(mpi, ring);
+	put_unit(mpi, ring);
+	if (ring->bucket) fprintf(mpi->out, "\t\t.bucket = INT64_C(%lld),\n", (long long)ring->bucket);
 	if (beside && ring->chunks)
-		fprintf(c->out, "\t\t.subs = (INT64_C(%lld) + run->mesh.ranks[%d] - 1) / run->mesh.ranks[%d],\n", (long long)ring->chunks, ring->axis, ring->axis);
+		fprintf(mpi->out, "\t\t.subs = (INT64_C(%lld) + run->mesh.ranks[%d] - 1) / run->mesh.ranks[%d],\n", (long long)ring->chunks, ring->axis, ring->axis);
 	else if (beside)
-		fprintf(c->out, "\t\t.subs = rt_panels(run->part[%s], rt_product(run->part[%s], 0, %d), run->mesh.ranks[%d]),\n",
-		        lc_mpi_number(c, ring->left, left), lc_mpi_number(c, ring->rows_of, number), node(c, ring->rows_of)->rank - 1, ring->axis);
-	if (ring->sends >= 0) put_hop(c, ring);
-	if (ring->scatter >= 0) fprintf(c->out, "\t\t.add = %s_add,\n", name);
-	if (lasts) fprintf(c->out, "\t\t.last = %s_last,\n", name);
-	if (beside) fputs("\t\t.after = after,\n", c->out);
-	if (ring->produce) fprintf(c->out, "\t\t.produce = %s,\n", ring->produce);
-	if (ring->arrive) fprintf(c->out, "\t\t.arrive = %s,\n", ring->arrive);
-	fputs("\t};\n\trt_ring_run(&ring);\n\trun->scratch[3] = pool.at, run->room[3] = pool.size;\n", c->out);
-	fprintf(c->out, "\trun->sent[%d] += ring.sent;\n", ring->axis);
-	if (ring->sends >= 0) fprintf(c->out, "\trun->sent[%d] += ring.hop_sent;\n", node(c, ring->sends)->at.axis);
-	fputs("\tfree(tensor);\n}\n\n", c->out);
+		fprintf(mpi->out, "\t\t.subs = rt_panels(run->part[%s], rt_product(run->part[%s], 0, %d), run->mesh.ranks[%d]),\n",
+		        lc_mpi_number(mpi, ring->left, left), lc_mpi_number(mpi, ring->rows_of, number), node(mpi, ring->rows_of)->rank - 1, ring->axis);
+	if (ring->sends >= 0) put_hop(mpi, ring);
+	if (ring->scatter >= 0) fprintf(mpi->out, "\t\t.add = %s_add,\n", name);
+	if (lasts) fprintf(mpi->out, "\t\t.last = %s_last,\n", name);
+	if (beside) fputs("\t\t.after = after,\n", mpi->out);
+	if (ring->produce) fprintf(mpi->out, "\t\t.produce = %s,\n", ring->produce);
+	if (ring->arrive) fprintf(mpi->out, "\t\t.arrive = %s,\n", ring->arrive);
+	fputs("\t};\n\trt_ring_run(&ring);\n\trun->scratch[3] = pool.at, run->room[3] = pool.size;\n", mpi->out);
+	fprintf(mpi->out, "\trun->sent[%d] += ring.sent;\n", ring->axis);
+	if (ring->sends >= 0) fprintf(mpi->out, "\trun->sent[%d] += ring.hop_sent;\n", node(mpi, ring->sends)->at.axis);
+	fputs("\tfree(tensor);\n}\n\n", mpi->out);
 }
 
 /* Whether trips of the pass fit into what lies together: the outer loop goes over all dims before the one that is cut. */
-bool lc_ring_fits(const lc_mpi *c, const lc_ring *ring, const char **why) {
-	int rank = node(c, ring->pass->space)->rank;
+bool lc_ring_fits(const lc_mpi *mpi, const lc_ring *ring, const char **why) {
+	int rank = node(mpi, ring->pass->space)->rank;
 	*why = "its pass takes elements together that lie apart";
 	if (ring->outer < ring->d || (ring->outer == ring->d && (ring->produce || ring->arrive))) return false;
 	*why = "its tensors cannot be cut between any two elements";
 	return ring->outer == rank || ring->pass->list < 0;
 }
 
-lk_status lc_ring_write(lc_mpi *c, lc_ring *ring, const char *name) {
-	if (ring->scatter >= 0) put_add(c, ring, name);
-	if (ring->pass) put_last(c, ring, name);
-	else put_bare_last(c, ring, name);
-	put_ring(c, ring, name);
+lk_status lc_ring_write(lc_mpi *mpi, lc_ring *ring, const char *name) {
+	if (ring->scatter >= 0) put_add(mpi, ring, name);
+	if (ring->pass) put_last(mpi, ring, name);
+	else put_bare_last(mpi, ring, name);
+	put_ring(mpi, ring, name);
 	return LK_OK;
 }
 
 /* ---- steps ---- */
 
 /* One after another, and why. */
-static lk_status put_plain(lc_mpi *c, const lc_step *s, const char *why) {
-	fprintf(c->out, "/* No ring, for %s. */\n", why);
-	return lc_mpi_ring_plain(c, s);
+static lk_status put_plain(lc_mpi *mpi, const lc_step *step, const char *why) {
+	fprintf(mpi->out, "/* No ring, for %s. */\n", why);
+	return lc_mpi_ring_plain(mpi, step);
 }
 
-lk_status lc_mpi_ring(lc_mpi *c, const lc_step *s) {
+lk_status lc_mpi_ring(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER], pass[LC_IDENTIFIER + 8];
 	const char *why;
 	lc_ring ring;
-	if (!lc_ring_see(c, s, &ring, &why)) return put_plain(c, s, why);
-	LK_TRY(lc_mpi_outer(c, s, &ring.outer));
-	if (!lc_ring_fits(c, &ring, &why)) return put_plain(c, s, why);
-	snprintf(pass, sizeof pass, "%s_pass", lc_mpi_function(c, s, name));
-	LK_TRY(lc_mpi_ring_pass(c, s, pass));
-	return lc_ring_write(c, &ring, name);
+	if (!lc_ring_see(mpi, step, &ring, &why)) return put_plain(mpi, step, why);
+	LK_TRY(lc_mpi_outer(mpi, step, &ring.outer));
+	if (!lc_ring_fits(mpi, &ring, &why)) return put_plain(mpi, step, why);
+	snprintf(pass, sizeof pass, "%s_pass", lc_mpi_function(mpi, step, name));
+	LK_TRY(lc_mpi_ring_pass(mpi, step, pass));
+	return lc_ring_write(mpi, &ring, name);
 }

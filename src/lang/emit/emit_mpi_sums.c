@@ -57,28 +57,28 @@ static void put_sum_name(const lc_pass *pass, int id, FILE *out) {
 }
 
 void lc_put_summed(lc_pass *pass, int id, int depth) {
-	const lc_node *n = node(pass, id);
+	const lc_node *value = node(pass, id);
 	FILE *out = pass->c->out;
 	lc_text t = lc_map_text(pass);
 	lc_dtype type = format(pass, id);
-	bool extreme = n->op == LC_RED_MAX || n->op == LC_RED_MIN, squares = n->op == LC_RED_NORM;
+	bool extreme = value->op == LC_RED_MAX || value->op == LC_RED_MIN, squares = value->op == LC_RED_NORM;
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, out);
 	if (lc_sum_blocked(pass, id)) {
 		char v = lc_map_variable(pass->loops.count - 1);
 		fprintf(out, "%s[%c - %c0] = %s", lc_value_identifier(pass->p, "b", id, name), v, v, squares ? "rt_squaref(" : "");
-		lc_put_value(&t, n->in[0], format(pass, n->in[0]));
+		lc_put_value(&t, value->in[0], format(pass, value->in[0]));
 		fputs(squares ? ");\n" : ";\n", out);
 		return;
 	}
 	put_sum_name(pass, id, out);
 	if (lc_is_real(type) && !extreme) fputs(squares ? " += rt_square(" : " += (", out);
 	else {
-		fprintf(out, " = rt_%s%s(", n->op == LC_RED_MAX ? "max" : n->op == LC_RED_MIN ? "min" : "add", sum_suffix(type));
+		fprintf(out, " = rt_%s%s(", value->op == LC_RED_MAX ? "max" : value->op == LC_RED_MIN ? "min" : "add", sum_suffix(type));
 		put_sum_name(pass, id, out);
 		fputs(", ", out);
 	}
-	lc_put_value(&t, n->in[0], format(pass, n->in[0]));
+	lc_put_value(&t, value->in[0], format(pass, value->in[0]));
 	fputs(");\n", out);
 }
 
@@ -96,16 +96,16 @@ void lc_put_sum_block(lc_pass *pass, int id, int depth) {
 }
 
 static void put_finished(lc_pass *pass, int id, const char *sum) {
-	const lc_node *n = node(pass, id), *x = node(pass, n->in[0]);
+	const lc_node *value = node(pass, id), *x = node(pass, value->in[0]);
 	FILE *out = pass->c->out;
 	char part[POINTER];
 	lc_dtype t = format(pass, id);
 	bool called = strcmp(lc_store_call(t), "(") != 0, narrows = lc_is_real(t) && t != LC_F64;
-	fprintf(out, "%s%s%s%s", called ? lc_store_call(t) : "", lc_is_narrow(t) ? "rt_odd(" : narrows ? "(float)(" : "", n->op == LC_RED_NORM ? "sqrt(" : "", sum);
-	lc_mpi_part(pass->c, n->in[0], part, sizeof part);
-	for (int d = 0; d < x->rank && n->op == LC_RED_MEAN; d++)
-		if (n->dims >> d & 1) fprintf(out, " / (double)%s%swhole[%d]", LC_OF(part), d);
-	fprintf(out, "%s%s%s;\n", n->op == LC_RED_NORM ? ")" : "", narrows ? ")" : "", called ? ")" : "");
+	fprintf(out, "%s%s%s%s", called ? lc_store_call(t) : "", lc_is_narrow(t) ? "rt_odd(" : narrows ? "(float)(" : "", value->op == LC_RED_NORM ? "sqrt(" : "", sum);
+	lc_mpi_part(pass->c, value->in[0], part, sizeof part);
+	for (int d = 0; d < x->rank && value->op == LC_RED_MEAN; d++)
+		if (value->dims >> d & 1) fprintf(out, " / (double)%s%swhole[%d]", LC_OF(part), d);
+	fprintf(out, "%s%s%s;\n", value->op == LC_RED_NORM ? ")" : "", narrows ? ")" : "", called ? ")" : "");
 }
 
 void lc_begin_sum(lc_pass *pass, int id, int depth) {

@@ -5,14 +5,14 @@
 
 static const lc_node *node(const lc_pass *pass, int id) { return &pass->p->nodes.at[id]; }
 
-int lc_pass_taken(const lc_program *p, int id) {
-	const lc_node *n = &p->nodes.at[id];
-	if (n->op == LC_UPDATE) return n->in[1];
-	return n->op == LC_OUT || n->op == LC_LOCAL || n->op == LC_SLICED ? n->in[0] : -1;
+int lc_pass_taken(const lc_program *program, int id) {
+	const lc_node *node = &program->nodes.at[id];
+	if (node->op == LC_UPDATE) return node->in[1];
+	return node->op == LC_OUT || node->op == LC_LOCAL || node->op == LC_SLICED ? node->in[0] : -1;
 }
 
-static bool is_result(const lc_node *n) {
-	return lc_ops[n->op].family == LC_RED || lc_ops[n->op].family == LC_TOTALS;
+static bool is_result(const lc_node *node) {
+	return lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS;
 }
 
 /* ---- places ---- */
@@ -55,26 +55,26 @@ static lk_status find_loaded(lc_pass *pass, int id) {
 }
 
 static lk_status find(lc_pass *pass, int id) {
-	const lc_node *n = node(pass, id);
+	const lc_node *value = node(pass, id);
 	if (pass->uses[id]++) return LK_OK;
-	if (n->op == LC_CONST) return pass->source[id] = LC_LITERAL, LK_OK;
-	if (n->op == LC_SCALAR || n->op == LC_SIZE) return pass->source[id] = LC_NUMBER, LK_OK;
-	if (n->op == LC_SLICE && (pass->inside[id] || pass->c->memory[id] < 0)) return find_slice(pass, id);
+	if (value->op == LC_CONST) return pass->source[id] = LC_LITERAL, LK_OK;
+	if (value->op == LC_SCALAR || value->op == LC_SIZE) return pass->source[id] = LC_NUMBER, LK_OK;
+	if (value->op == LC_SLICE && (pass->inside[id] || pass->c->memory[id] < 0)) return find_slice(pass, id);
 	if (!pass->inside[id] && pass->c->memory[id] >= 0) return find_loaded(pass, id);
-	pass->source[id] = n->rank == 0 && !pass->inside[id] ? LC_NUMBER : LC_COMPUTED;
-	if (n->op == LC_DROPOUT) LK_TRY(add_place(pass, LC_PLACE_WHOLE, id, -1, &pass->whole[id]));
+	pass->source[id] = value->rank == 0 && !pass->inside[id] ? LC_NUMBER : LC_COMPUTED;
+	if (value->op == LC_DROPOUT) LK_TRY(add_place(pass, LC_PLACE_WHOLE, id, -1, &pass->whole[id]));
 	return find_operands(pass, id);
 }
 
 /* ---- what the step leaves behind ---- */
 
 static lk_status find_result(lc_pass *pass, int id) {
-	const lc_node *n = node(pass, id);
+	const lc_node *value = node(pass, id);
 	if (!lk_push(&pass->results)) return lk_oom(pass->c->err);
 	*lk_last(&pass->results) = id;
 	pass->source[id] = LC_RESULT;
-	LK_TRY(add_place(pass, n->op == LC_TOTAL ? LC_PLACE_PART : LC_PLACE_RED, id, -1, &pass->place[id]));
-	return find(pass, n->in[0]);
+	LK_TRY(add_place(pass, value->op == LC_TOTAL ? LC_PLACE_PART : LC_PLACE_RED, id, -1, &pass->place[id]));
+	return find(pass, value->in[0]);
 }
 
 static lk_status find_store(lc_pass *pass, int id) {
@@ -88,17 +88,17 @@ static lk_status find_store(lc_pass *pass, int id) {
 
 /* What the ring's collectives leave: the sum that arrives, what is gathered, a state that is gathered into. */
 static bool collected(const lc_pass *pass, int id) {
-	const lc_step *s = pass->step;
-	for (int i = 0; i < s->gathers.count; i++)
-		if (s->gathers.at[i] == id || (node(pass, id)->op == LC_UPDATE && s->gathers.at[i] == node(pass, id)->in[1])) return true;
-	return s->scatter == id;
+	const lc_step *step = pass->step;
+	for (int i = 0; i < step->gathers.count; i++)
+		if (step->gathers.at[i] == id || (node(pass, id)->op == LC_UPDATE && step->gathers.at[i] == node(pass, id)->in[1])) return true;
+	return step->scatter == id;
 }
 
 static lk_status find_all(lc_pass *pass) {
-	const lc_step *s = pass->step;
-	for (int i = 0; i < s->values.count; i++) pass->inside[s->values.at[i]] = !collected(pass, s->values.at[i]);
-	for (int i = 0; i < s->values.count; i++) {
-		int id = s->values.at[i];
+	const lc_step *step = pass->step;
+	for (int i = 0; i < step->values.count; i++) pass->inside[step->values.at[i]] = !collected(pass, step->values.at[i]);
+	for (int i = 0; i < step->values.count; i++) {
+		int id = step->values.at[i];
 		if (!pass->inside[id]) continue;
 		if (is_result(node(pass, id))) LK_TRY(find_result(pass, id));
 		else if (pass->c->memory[id] >= 0) LK_TRY(find_store(pass, id));
@@ -118,11 +118,11 @@ static lk_status make_room(lc_pass *pass) {
 	return LK_OK;
 }
 
-lk_status lc_pass_open(lc_mpi *c, const lc_step *s, lc_pass *out) {
-	*out = (lc_pass){.c = c, .p = c->p, .step = s, .cut_loop = -1};
+lk_status lc_pass_open(lc_mpi *mpi, const lc_step *step, lc_pass *out) {
+	*out = (lc_pass){.c = mpi, .p = mpi->p, .step = step, .cut_loop = -1};
 	LK_TRY(make_room(out));
 	LK_TRY(find_all(out));
-	out->loops = lc_loops_of(c->p, s->space, out->places.at, (int)out->places.count);
+	out->loops = lc_loops_of(mpi->p, step->space, out->places.at, (int)out->places.count);
 	return LK_OK;
 }
 
@@ -155,6 +155,6 @@ bool lc_pass_stands_alone(const lc_pass *pass, int id) {
 	bool last = stored(pass, id);
 	int uses = pass->uses[id] - last;
 	if (last) return uses > 0 || pass->stores.count > 1;
-	const lc_node *n = node(pass, id);
-	return uses > 1 || (n->name && n->op != LC_SLICE);
+	const lc_node *value = node(pass, id);
+	return uses > 1 || (value->name && value->op != LC_SLICE);
 }

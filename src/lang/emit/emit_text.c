@@ -22,10 +22,10 @@ char *lc_identifier(const char *prefix, const char *name, char out[LC_IDENTIFIER
 	return out;
 }
 
-char *lc_value_identifier(const lc_program *p, const char *prefix, int id, char out[LC_IDENTIFIER]) {
-	const char *name = p->nodes.at[id].name;
+char *lc_value_identifier(const lc_program *program, const char *prefix, int id, char out[LC_IDENTIFIER]) {
+	const char *name = program->nodes.at[id].name;
 	char begin[48];
-	if (name && lc_value_find(p, name) == id) snprintf(begin, sizeof begin, "%.16s_", prefix);
+	if (name && lc_value_find(program, name) == id) snprintf(begin, sizeof begin, "%.16s_", prefix);
 	else snprintf(begin, sizeof begin, name ? "%.16s%d_" : "%.16s%d", prefix, id);
 	return lc_identifier(begin, name ? name : "", out);
 }
@@ -156,55 +156,55 @@ bool lc_is_narrow(lc_dtype t) { return t == LC_F16 || t == LC_BF16 || t == LC_F8
 
 /* ---- sizes ---- */
 
-static void put_symbol(const lc_program *p, int s, const lc_dim_names *names, FILE *out) {
+static void put_symbol(const lc_program *program, int s, const lc_dim_names *names, FILE *out) {
 	char text[LC_IDENTIFIER];
 	if (s < LC_AXES) {
-		fprintf(out, "%s%s", names->axes, lc_identifier("q_", p->axes[s].name, text));
+		fprintf(out, "%s%s", names->axes, lc_identifier("q_", program->axes[s].name, text));
 		return;
 	}
-	const lc_named_dim *d = &p->named[s - LC_AXES];
-	fprintf(out, "%s%s", names->dims, lc_identifier("d_", d->name, text));
-	if (d->list >= 0) fprintf(out, "[%s]", names->item);
+	const lc_named_dim *dim = &program->named[s - LC_AXES];
+	fprintf(out, "%s%s", names->dims, lc_identifier("d_", dim->name, text));
+	if (dim->list >= 0) fprintf(out, "[%s]", names->item);
 }
 
 /* number * product of symbols to powers that are not negative, as nested products. */
-static void put_product(const lc_program *p, const lc_term *t, const lc_dim_names *names, FILE *out) {
-	int factors = t->number != 1, written = 0;
-	for (int s = 0; s < LC_SYMBOLS; s++) factors += t->power[s];
+static void put_product(const lc_program *program, const lc_term *term, const lc_dim_names *names, FILE *out) {
+	int factors = term->number != 1, written = 0;
+	for (int s = 0; s < LC_SYMBOLS; s++) factors += term->power[s];
 	for (int i = 1; i < factors; i++) fputs("rt_times(", out);
-	if (t->number != 1 || factors == 0) fprintf(out, "%lld", (long long)t->number), written = 1;
+	if (term->number != 1 || factors == 0) fprintf(out, "%lld", (long long)term->number), written = 1;
 	for (int s = 0; s < LC_SYMBOLS; s++)
-		for (int i = 0; i < t->power[s]; i++) {
+		for (int i = 0; i < term->power[s]; i++) {
 			if (written) fputs(", ", out);
-			put_symbol(p, s, names, out);
+			put_symbol(program, s, names, out);
 			if (written++) fputc(')', out);
 		}
 }
 
 /* The least product that makes every term whole. */
-static lk_status common_divisor(const lc_program *p, const lc_dim_sum *sum, lc_term *out, lk_error *err) {
+static lk_status common_divisor(const lc_program *program, const lc_dim_sum *sum, lc_term *out, lk_error *err) {
 	*out = (lc_term){.number = 1, .divisor = 1};
 	for (int i = 0; i < sum->count; i++) {
-		const lc_term *t = &sum->terms[i];
-		int64_t a = out->number, b = t->divisor;
+		const lc_term *term = &sum->terms[i];
+		int64_t a = out->number, b = term->divisor;
 		while (b) {
 			int64_t rest = a % b;
 			a = b, b = rest;
 		}
-		if (__builtin_mul_overflow(out->number / a, t->divisor, &out->number)) {
-			lk_fail(err, LK_ERR_INPUT, p->name, "a size has a divisor beyond 64 bits");
+		if (__builtin_mul_overflow(out->number / a, term->divisor, &out->number)) {
+			lk_fail(err, LK_ERR_INPUT, program->name, "a size has a divisor beyond 64 bits");
 			return lk_hint(err, "write it with smaller numbers");
 		}
 		for (int s = 0; s < LC_SYMBOLS; s++)
-			if (-t->power[s] > out->power[s]) out->power[s] = (int8_t)-t->power[s];
+			if (-term->power[s] > out->power[s]) out->power[s] = (int8_t)-term->power[s];
 	}
 	return LK_OK;
 }
 
-lk_status lc_put_dim(const lc_program *p, lc_dim d, const lc_dim_names *names, FILE *out, lk_error *err) {
-	const lc_dim_sum *sum = &p->dims.at[d];
+lk_status lc_put_dim(const lc_program *program, lc_dim d, const lc_dim_names *names, FILE *out, lk_error *err) {
+	const lc_dim_sum *sum = &program->dims.at[d];
 	lc_term by;
-	LK_TRY(common_divisor(p, sum, &by, err));
+	LK_TRY(common_divisor(program, sum, &by, err));
 	bool whole = by.number == 1;
 	for (int s = 0; s < LC_SYMBOLS; s++) whole &= by.power[s] == 0;
 	if (!whole) fputs("rt_over(", out);
@@ -212,16 +212,16 @@ lk_status lc_put_dim(const lc_program *p, lc_dim d, const lc_dim_names *names, F
 	for (int i = 0; i < sum->count; i++) {
 		lc_term t = sum->terms[i];
 		if (__builtin_mul_overflow(t.number, by.number / t.divisor, &t.number))
-			return lk_fail(err, LK_ERR_INPUT, p->name, "a size has a factor beyond 64 bits");
+			return lk_fail(err, LK_ERR_INPUT, program->name, "a size has a factor beyond 64 bits");
 		for (int s = 0; s < LC_SYMBOLS; s++) t.power[s] = (int8_t)(t.power[s] + by.power[s]);
 		if (i) fputs(", ", out);
-		put_product(p, &t, names, out);
+		put_product(program, &t, names, out);
 		if (i) fputc(')', out);
 	}
 	if (sum->count == 0) fputc('0', out);
 	if (whole) return LK_OK;
 	fputs(", ", out);
-	put_product(p, &by, names, out);
+	put_product(program, &by, names, out);
 	fputc(')', out);
 	return LK_OK;
 }

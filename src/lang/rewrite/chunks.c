@@ -7,42 +7,42 @@
 
 /* ---- dims ---- */
 
-static int matmul_dim(const lc_node *n, const lc_node *x, int k, int d) {
-	bool turned = k == 0 ? n->ta : n->tb;
-	int stays = k == 0 ? x->rank - (turned ? 1 : 2) : x->rank - (turned ? 2 : 1);
-	if (d == stays) return k == 0 ? n->rank - 2 : n->rank - 1;
-	return d < x->rank - 2 && x->dim[d] != 0 ? d + n->rank - x->rank : -1;
+static int matmul_dim(const lc_node *node, const lc_node *value, int k, int d) {
+	bool turned = k == 0 ? node->ta : node->tb;
+	int stays = k == 0 ? value->rank - (turned ? 1 : 2) : value->rank - (turned ? 2 : 1);
+	if (d == stays) return k == 0 ? node->rank - 2 : node->rank - 1;
+	return d < value->rank - 2 && value->dim[d] != 0 ? d + node->rank - value->rank : -1;
 }
 
-static int reduced_dim(const lc_node *n, int d) {
+static int reduced_dim(const lc_node *node, int d) {
 	int at = d;
-	if (n->dims >> d & 1) return -1;
-	for (int below = 0; below < d && !n->keep; below++) at -= n->dims >> below & 1;
+	if (node->dims >> d & 1) return -1;
+	for (int below = 0; below < d && !node->keep; below++) at -= node->dims >> below & 1;
 	return at;
 }
 
-int lc_dim_to(const lc_program *p, int id, int k, int d) {
-	const lc_node *n = &p->nodes.at[id], *x = &p->nodes.at[n->in[k]];
-	switch (lc_ops[n->op].family) {
+int lc_dim_to(const lc_program *program, int id, int k, int d) {
+	const lc_node *node = &program->nodes.at[id], *value = &program->nodes.at[node->in[k]];
+	switch (lc_ops[node->op].family) {
 	case LC_MAP: case LC_DROP: {
-		int at = d + n->rank - x->rank;
-		return x->dim[d] == 0 && n->dim[at] != 0 ? -1 : at;
+		int at = d + node->rank - value->rank;
+		return value->dim[d] == 0 && node->dim[at] != 0 ? -1 : at;
 	}
 	case LC_CONTRACT:
-		if (n->op == LC_MATMUL) return matmul_dim(n, x, k, d);
+		if (node->op == LC_MATMUL) return matmul_dim(node, value, k, d);
 		return d ? -1 : k;
-	case LC_ROWS: return k == 1 ? d : d == 1 ? n->rank - 1 : -1;
-	case LC_RED: return reduced_dim(n, d);
-	case LC_EFFECT: return n->op == LC_UPDATE && k == 0 ? -1 : d;
+	case LC_ROWS: return k == 1 ? d : d == 1 ? node->rank - 1 : -1;
+	case LC_RED: return reduced_dim(node, d);
+	case LC_EFFECT: return node->op == LC_UPDATE && k == 0 ? -1 : d;
 	default: return d; /* total, collectives, send */
 	}
 }
 
 /* The dim of operand k that becomes dim d, or -1. */
-static int dim_from(const lc_program *p, int id, int k, int d) {
-	const lc_node *x = &p->nodes.at[p->nodes.at[id].in[k]];
-	for (int e = 0; e < x->rank; e++)
-		if (lc_dim_to(p, id, k, e) == d) return e;
+static int dim_from(const lc_program *program, int id, int k, int d) {
+	const lc_node *node = &program->nodes.at[program->nodes.at[id].in[k]];
+	for (int e = 0; e < node->rank; e++)
+		if (lc_dim_to(program, id, k, e) == d) return e;
 	return -1;
 }
 
@@ -56,101 +56,101 @@ struct cutter {
 	bool changed;
 };
 
-static bool give(struct cutter *c, int id, int dim) {
-	if (c->dim[id] == dim) return true;
-	if (dim < 0 || c->dim[id] >= 0) return c->at = id, false;
-	c->dim[id] = dim;
-	c->changed = true;
+static bool give(struct cutter *cutter, int id, int dim) {
+	if (cutter->dim[id] == dim) return true;
+	if (dim < 0 || cutter->dim[id] >= 0) return cutter->at = id, false;
+	cutter->dim[id] = dim;
+	cutter->changed = true;
 	return true;
 }
 
-static bool spread_one(struct cutter *c, int id) {
-	const lc_node *n = &c->p->nodes.at[id];
-	for (int k = lc_first_read(n); k < n->inputs; k++) {
-		int u = n->in[k];
-		if (!c->set[u]) continue;
-		if (c->dim[u] >= 0) {
-			int to = lc_dim_to(c->p, id, k, c->dim[u]);
-			if (to < 0) return c->at = id, false;
-			if (!give(c, id, to)) return false;
-		} else if (c->dim[id] >= 0) {
-			int from = dim_from(c->p, id, k, c->dim[id]);
-			if (from >= 0 && !give(c, u, from)) return false;
+static bool spread_one(struct cutter *cutter, int id) {
+	const lc_node *node = &cutter->p->nodes.at[id];
+	for (int k = lc_first_read(node); k < node->inputs; k++) {
+		int u = node->in[k];
+		if (!cutter->set[u]) continue;
+		if (cutter->dim[u] >= 0) {
+			int to = lc_dim_to(cutter->p, id, k, cutter->dim[u]);
+			if (to < 0) return cutter->at = id, false;
+			if (!give(cutter, id, to)) return false;
+		} else if (cutter->dim[id] >= 0) {
+			int from = dim_from(cutter->p, id, k, cutter->dim[id]);
+			if (from >= 0 && !give(cutter, u, from)) return false;
 		}
 	}
 	return true;
 }
 
-static bool spread(struct cutter *c, int anchor, int dim) {
-	int count = (int)c->p->nodes.count;
-	memset(c->dim, 0xff, sizeof *c->dim * (size_t)count);
-	c->dim[anchor] = dim;
+static bool spread(struct cutter *cutter, int anchor, int dim) {
+	int count = (int)cutter->p->nodes.count;
+	memset(cutter->dim, 0xff, sizeof *cutter->dim * (size_t)count);
+	cutter->dim[anchor] = dim;
 	do {
-		c->changed = false;
+		cutter->changed = false;
 		for (int i = 0; i < count; i++)
-			if (c->set[i] && !spread_one(c, i)) return false;
+			if (cutter->set[i] && !spread_one(cutter, i)) return false;
 		for (int i = count; i-- > 0;)
-			if (c->set[i] && !spread_one(c, i)) return false;
-	} while (c->changed);
+			if (cutter->set[i] && !spread_one(cutter, i)) return false;
+	} while (cutter->changed);
 	return true;
 }
 
 /* Whether a chunk reads of a state's old version what another chunk has overwritten. */
-static bool reads_updated(struct cutter *c, int update) {
-	int version = c->p->nodes.at[update].in[0];
-	for (int i = version + 1; i < update && c->dim[update] >= 0; i++) {
-		const lc_node *n = &c->p->nodes.at[i];
-		for (int k = lc_first_read(n); k < n->inputs; k++) {
-			if (!c->set[i] || n->in[k] != version || c->dim[i] < 0) continue;
-			if (lc_dim_to(c->p, i, k, c->dim[update]) != c->dim[i]) return c->at = i, true;
+static bool reads_updated(struct cutter *cutter, int update) {
+	int version = cutter->p->nodes.at[update].in[0];
+	for (int i = version + 1; i < update && cutter->dim[update] >= 0; i++) {
+		const lc_node *node = &cutter->p->nodes.at[i];
+		for (int k = lc_first_read(node); k < node->inputs; k++) {
+			if (!cutter->set[i] || node->in[k] != version || cutter->dim[i] < 0) continue;
+			if (lc_dim_to(cutter->p, i, k, cutter->dim[update]) != cutter->dim[i]) return cutter->at = i, true;
 		}
 	}
 	return false;
 }
 
-static bool keeps_states(struct cutter *c) {
-	for (size_t i = 0; i < c->p->nodes.count; i++)
-		if (c->set[i] && c->p->nodes.at[i].op == LC_UPDATE && reads_updated(c, (int)i)) return false;
+static bool keeps_states(struct cutter *cutter) {
+	for (size_t i = 0; i < cutter->p->nodes.count; i++)
+		if (cutter->set[i] && cutter->p->nodes.at[i].op == LC_UPDATE && reads_updated(cutter, (int)i)) return false;
 	return true;
 }
 
-static bool is_collective(const lc_node *n) {
-	return (lc_ops[n->op].family == LC_COMM && n->op != LC_SLICE && n->op != LC_LOCAL && n->op != LC_SLICED) ||
-	       n->op == LC_SEND;
+static bool is_collective(const lc_node *node) {
+	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && node->op != LC_LOCAL && node->op != LC_SLICED) ||
+	       node->op == LC_SEND;
 }
 
-static bool scatters(const lc_node *n) {
-	return n->op == LC_REDUCESCATTER || n->op == LC_ALLGATHER || n->op == LC_ALLTOALL;
+static bool scatters(const lc_node *node) {
+	return node->op == LC_REDUCESCATTER || node->op == LC_ALLGATHER || node->op == LC_ALLTOALL;
 }
 
 /* Where dims are counted: the first collective, or the first value with dims. */
-static int find_anchor(const lc_program *p, const uint8_t *set) {
+static int find_anchor(const lc_program *program, const uint8_t *set) {
 	int anchor = -1;
-	for (int i = 0; i < (int)p->nodes.count; i++) {
-		if (!set[i] || p->nodes.at[i].rank == 0) continue;
-		if (is_collective(&p->nodes.at[i])) return i;
-		if (anchor < 0 || p->nodes.at[i].rank > p->nodes.at[anchor].rank) anchor = i;
+	for (int i = 0; i < (int)program->nodes.count; i++) {
+		if (!set[i] || program->nodes.at[i].rank == 0) continue;
+		if (is_collective(&program->nodes.at[i])) return i;
+		if (anchor < 0 || program->nodes.at[i].rank > program->nodes.at[anchor].rank) anchor = i;
 	}
 	return anchor;
 }
 
 /* The k-th dim to try: the last but one, those before it, then the last. */
-static int candidate(const lc_node *n, int k) { return n->rank == 1 ? 0 : k < n->rank - 1 ? n->rank - 2 - k : n->rank - 1; }
+static int candidate(const lc_node *node, int k) { return node->rank == 1 ? 0 : k < node->rank - 1 ? node->rank - 2 - k : node->rank - 1; }
 
-static bool wanted(const lc_node *n, int d, const lc_bundle *bundle) {
-	if (n->dim[d] == 0) return false;
+static bool wanted(const lc_node *node, int d, const lc_bundle *bundle) {
+	if (node->dim[d] == 0) return false;
 	if (bundle->order && strcmp(bundle->order, "ring") == 0) {
-		if (scatters(n) && d != n->d && !(n->op == LC_ALLTOALL && d == n->e)) return false;
+		if (scatters(node) && d != node->d && !(node->op == LC_ALLTOALL && d == node->e)) return false;
 	}
-	if (!bundle->chunk || !*bundle->chunk || n->rank == 1) return true;
-	if (strcmp(bundle->chunk, "batches") == 0) return d < n->rank - 2;
-	return (strcmp(bundle->chunk, "cols") == 0) == (d == n->rank - 1);
+	if (!bundle->chunk || !*bundle->chunk || node->rank == 1) return true;
+	if (strcmp(bundle->chunk, "batches") == 0) return d < node->rank - 2;
+	return (strcmp(bundle->chunk, "cols") == 0) == (d == node->rank - 1);
 }
 
-static bool one_list(const lc_program *p, const uint8_t *set) {
+static bool one_list(const lc_program *program, const uint8_t *set) {
 	int list = -1;
-	for (size_t i = 0; i < p->nodes.count; i++) {
-		int own = p->nodes.at[i].list;
+	for (size_t i = 0; i < program->nodes.count; i++) {
+		int own = program->nodes.at[i].list;
 		if (!set[i] || own < 0) continue;
 		if (list >= 0 && own != list) return false;
 		list = own;
@@ -158,25 +158,25 @@ static bool one_list(const lc_program *p, const uint8_t *set) {
 	return list >= 0;
 }
 
-static lk_status no_dim(const struct cutter *c, const lc_directive *d, int anchor, lk_error *err) {
-	const lc_node *n = &c->p->nodes.at[c->at >= 0 ? c->at : anchor];
+static lk_status no_dim(const struct cutter *cutter, const lc_directive *directive, int anchor, lk_error *err) {
+	const lc_node *node = &cutter->p->nodes.at[cutter->at >= 0 ? cutter->at : anchor];
 	char type[128];
-	lc_type_text(c->p, n, type, sizeof type);
-	lc_wrong(c->p, d->line, d->column, err, "no dim%s%s%s can be cut for all that overlaps: %s, %s, stands against it",
-	         d->chunk && *d->chunk ? " among the " : "", d->chunk ? d->chunk : "",
-	         d->order && strcmp(d->order, "ring") == 0 ? " in the ring's order" : "", lc_part_name(n), type);
+	lc_type_text(cutter->p, node, type, sizeof type);
+	lc_wrong(cutter->p, directive->line, directive->column, err, "no dim%s%s%s can be cut for all that overlaps: %s, %s, stands against it",
+	         directive->chunk && *directive->chunk ? " among the " : "", directive->chunk ? directive->chunk : "",
+	         directive->order && strcmp(directive->order, "ring") == 0 ? " in the ring's order" : "", lc_part_name(node), type);
 	return lk_hint(err, "overlap less, or leave out what must be whole");
 }
 
-lk_status lc_chunk_dims(const lc_program *p, const uint8_t *set, const lc_directive *d, int *dims, lk_error *err) {
-	struct cutter c = {.p = p, .set = set, .dim = dims, .at = -1};
-	int anchor = find_anchor(p, set);
-	lc_bundle like = {.chunk = d->chunk, .order = d->order};
-	memset(dims, 0xff, sizeof *dims * p->nodes.count);
-	if (one_list(p, set)) return LK_OK; /* chunks are the tensors */
-	if (anchor < 0) return lc_wrong(p, d->line, d->column, err, "numbers alone have no chunks");
-	const lc_node *n = &p->nodes.at[anchor];
-	for (int k = 0; k < n->rank; k++)
-		if (wanted(n, candidate(n, k), &like) && spread(&c, anchor, candidate(n, k)) && keeps_states(&c)) return LK_OK;
-	return no_dim(&c, d, anchor, err);
+lk_status lc_chunk_dims(const lc_program *program, const uint8_t *set, const lc_directive *directive, int *dims, lk_error *err) {
+	struct cutter c = {.p = program, .set = set, .dim = dims, .at = -1};
+	int anchor = find_anchor(program, set);
+	lc_bundle like = {.chunk = directive->chunk, .order = directive->order};
+	memset(dims, 0xff, sizeof *dims * program->nodes.count);
+	if (one_list(program, set)) return LK_OK; /* chunks are the tensors */
+	if (anchor < 0) return lc_wrong(program, directive->line, directive->column, err, "numbers alone have no chunks");
+	const lc_node *node = &program->nodes.at[anchor];
+	for (int k = 0; k < node->rank; k++)
+		if (wanted(node, candidate(node, k), &like) && spread(&c, anchor, candidate(node, k)) && keeps_states(&c)) return LK_OK;
+	return no_dim(&c, directive, anchor, err);
 }

@@ -11,92 +11,92 @@ struct search {
 	int *joined;     /* [bundles] the same: what runs together is behind the set as soon as a part of it is */
 };
 
-static int behind_joined(const struct search *s, int bundle) { return bundle < 0 ? -1 : s->joined[bundle]; }
+static int behind_joined(const struct search *search, int bundle) { return bundle < 0 ? -1 : search->joined[bundle]; }
 
-static int behind(const struct search *s, int id) {
-	const lc_node *n = &s->p->nodes.at[id];
-	if (s->set[id]) return -1;
-	if (s->through[id] >= 0) return s->through[id];
-	int through = behind_joined(s, n->fuse);
-	if (through < 0) through = behind_joined(s, n->overlap);
-	return through >= 0 ? through : behind_joined(s, n->bucket);
+static int behind(const struct search *search, int id) {
+	const lc_node *node = &search->p->nodes.at[id];
+	if (search->set[id]) return -1;
+	if (search->through[id] >= 0) return search->through[id];
+	int through = behind_joined(search, node->fuse);
+	if (through < 0) through = behind_joined(search, node->overlap);
+	return through >= 0 ? through : behind_joined(search, node->bucket);
 }
 
 /* Whether it was not known before. */
-static bool join(const struct search *s, int bundle, int through) {
-	if (bundle < 0 || through < 0 || s->joined[bundle] >= 0) return false;
-	s->joined[bundle] = through;
+static bool join(const struct search *search, int bundle, int through) {
+	if (bundle < 0 || through < 0 || search->joined[bundle] >= 0) return false;
+	search->joined[bundle] = through;
 	return true;
 }
 
 /* The first value outside that stands between the set and what `id` must wait for; -1. */
-static int readers_before(const struct search *s, int id) {
-	int version = s->p->nodes.at[id].in[0];
+static int readers_before(const struct search *search, int id) {
+	int version = search->p->nodes.at[id].in[0];
 	for (int i = version + 1; i < id; i++) {
-		const lc_node *n = &s->p->nodes.at[i];
-		for (int k = lc_first_read(n); k < n->inputs; k++)
-			if (n->in[k] == version && behind(s, i) >= 0) return behind(s, i);
+		const lc_node *node = &search->p->nodes.at[i];
+		for (int k = lc_first_read(node); k < node->inputs; k++)
+			if (node->in[k] == version && behind(search, i) >= 0) return behind(search, i);
 	}
 	return -1;
 }
 
-static int waits_for(const struct search *s, int id) {
-	const lc_node *n = &s->p->nodes.at[id];
-	for (int k = 0; k < n->inputs; k++)
-		if (behind(s, n->in[k]) >= 0) return behind(s, n->in[k]);
-	return n->op == LC_UPDATE ? readers_before(s, id) : -1;
+static int waits_for(const struct search *search, int id) {
+	const lc_node *node = &search->p->nodes.at[id];
+	for (int k = 0; k < node->inputs; k++)
+		if (behind(search, node->in[k]) >= 0) return behind(search, node->in[k]);
+	return node->op == LC_UPDATE ? readers_before(search, id) : -1;
 }
 
-static bool reads_set(const struct search *s, int id) {
-	const lc_node *n = &s->p->nodes.at[id];
-	for (int k = 0; k < n->inputs; k++)
-		if (s->set[n->in[k]]) return true;
-	if (n->op != LC_UPDATE) return false;
-	for (int i = n->in[0] + 1; i < id; i++)
-		for (int k = lc_first_read(&s->p->nodes.at[i]); k < s->p->nodes.at[i].inputs; k++)
-			if (s->p->nodes.at[i].in[k] == n->in[0] && s->set[i]) return true;
+static bool reads_set(const struct search *search, int id) {
+	const lc_node *node = &search->p->nodes.at[id];
+	for (int k = 0; k < node->inputs; k++)
+		if (search->set[node->in[k]]) return true;
+	if (node->op != LC_UPDATE) return false;
+	for (int i = node->in[0] + 1; i < id; i++)
+		for (int k = lc_first_read(&search->p->nodes.at[i]); k < search->p->nodes.at[i].inputs; k++)
+			if (search->p->nodes.at[i].in[k] == node->in[0] && search->set[i]) return true;
 	return false;
 }
 
-static int pass(struct search *s, bool *more) {
+static int pass(struct search *search, bool *more) {
 	*more = false;
-	for (int i = 0; i < (int)s->p->nodes.count; i++) {
-		const lc_node *n = &s->p->nodes.at[i];
-		int outside = waits_for(s, i);
-		if (s->set[i] && outside >= 0) return outside;
-		if (s->set[i]) continue;
-		s->through[i] = outside >= 0 ? outside : reads_set(s, i) ? i : -1;
-		*more |= join(s, n->fuse, s->through[i]);
-		*more |= join(s, n->overlap, s->through[i]);
-		*more |= join(s, n->bucket, s->through[i]);
+	for (int i = 0; i < (int)search->p->nodes.count; i++) {
+		const lc_node *node = &search->p->nodes.at[i];
+		int outside = waits_for(search, i);
+		if (search->set[i] && outside >= 0) return outside;
+		if (search->set[i]) continue;
+		search->through[i] = outside >= 0 ? outside : reads_set(search, i) ? i : -1;
+		*more |= join(search, node->fuse, search->through[i]);
+		*more |= join(search, node->overlap, search->through[i]);
+		*more |= join(search, node->bucket, search->through[i]);
 	}
 	return -1;
 }
 
 /* A bundle that turns out to be behind the set may begin before it, so the values are gone through again. */
-static int find(struct search *s) {
+static int find(struct search *search) {
 	int outside;
 	bool more;
-	do outside = pass(s, &more);
+	do outside = pass(search, &more);
 	while (outside < 0 && more);
 	return outside;
 }
 
-lk_status lc_check_convex(const lc_program *p, const uint8_t *set, const lc_directive *d, lk_error *err) {
+lk_status lc_check_convex(const lc_program *program, const uint8_t *set, const lc_directive *directive, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	struct search s = {p, set, LK_ARRAY(&arena, int, p->nodes.count), LK_ARRAY(&arena, int, p->bundles.count)};
+	struct search s = {program, set, LK_ARRAY(&arena, int, program->nodes.count), LK_ARRAY(&arena, int, program->bundles.count)};
 	bool room = s.through && s.joined;
 	int through = -1;
 	if (room) {
-		memset(s.through, 0xff, sizeof *s.through * p->nodes.count);
-		memset(s.joined, 0xff, sizeof *s.joined * p->bundles.count);
+		memset(s.through, 0xff, sizeof *s.through * program->nodes.count);
+		memset(s.joined, 0xff, sizeof *s.joined * program->bundles.count);
 		through = find(&s);
 	}
 	lk_arena_free(&arena);
 	if (!room) return lk_oom(err);
 	if (through < 0) return LK_OK;
-	const char *name = lc_part_name(&p->nodes.at[through]);
-	lc_wrong(p, d->line, d->column, err, "what is %s depends on itself through %s, which is outside of it",
-	         d->kind == LC_FUSE ? "fused" : d->kind == LC_BUCKET ? "put into one bucket" : "overlapped", name);
-	return lk_hint(err, "add %s to the set, or %s less", name, lc_directive_names[d->kind]);
+	const char *name = lc_part_name(&program->nodes.at[through]);
+	lc_wrong(program, directive->line, directive->column, err, "what is %s depends on itself through %s, which is outside of it",
+	         directive->kind == LC_FUSE ? "fused" : directive->kind == LC_BUCKET ? "put into one bucket" : "overlapped", name);
+	return lk_hint(err, "add %s to the set, or %s less", name, lc_directive_names[directive->kind]);
 }

@@ -28,186 +28,186 @@ struct mover {
 	bool refused;         /* the error says why a value cannot move */
 };
 
-static const lc_node *node(const struct mover *m, int id) { return &m->p->nodes.at[id]; }
+static const lc_node *node(const struct mover *mover, int id) { return &mover->p->nodes.at[id]; }
 
-static int count(const struct mover *m) { return (int)m->p->nodes.count; }
+static int count(const struct mover *mover) { return (int)mover->p->nodes.count; }
 
 /* ---- what moves ---- */
 
-static bool find_moved(struct mover *m) {
-	uint8_t *lead = m->outside; /* lent */
+static bool find_moved(struct mover *mover) {
+	uint8_t *lead = mover->outside; /* lent */
 	bool any = false;
-	for (int i = 0; i < count(m); i++) {
-		m->moved[i] = m->passage->gathers[i];
-		for (int k = lc_first_read(node(m, i)); k < node(m, i)->inputs; k++) m->moved[i] |= m->moved[node(m, i)->in[k]];
+	for (int i = 0; i < count(mover); i++) {
+		mover->moved[i] = mover->passage->gathers[i];
+		for (int k = lc_first_read(node(mover, i)); k < node(mover, i)->inputs; k++) mover->moved[i] |= mover->moved[node(mover, i)->in[k]];
 	}
-	for (int i = count(m); i-- > 0;) {
-		lead[i] |= m->moved[i] && m->passage->past[i];
-		for (int k = lc_first_read(node(m, i)); k < node(m, i)->inputs && lead[i]; k++) lead[node(m, i)->in[k]] = 1;
+	for (int i = count(mover); i-- > 0;) {
+		lead[i] |= mover->moved[i] && mover->passage->past[i];
+		for (int k = lc_first_read(node(mover, i)); k < node(mover, i)->inputs && lead[i]; k++) lead[node(mover, i)->in[k]] = 1;
 	}
-	for (int i = 0; i < count(m); i++) {
-		m->moved[i] &= lead[i], lead[i] = 0;
-		if (m->moved[i] && m->passage->gathers[i] && (m->first < 0)) m->first = i;
-		any |= m->moved[i] && !m->passage->gathers[i];
+	for (int i = 0; i < count(mover); i++) {
+		mover->moved[i] &= lead[i], lead[i] = 0;
+		if (mover->moved[i] && mover->passage->gathers[i] && (mover->first < 0)) mover->first = i;
+		any |= mover->moved[i] && !mover->passage->gathers[i];
 	}
 	return any;
 }
 
-static bool moves(const struct mover *m, int id) { return m->moved[id] || m->pulled[id] || m->beside[id]; }
+static bool moves(const struct mover *mover, int id) { return mover->moved[id] || mover->pulled[id] || mover->beside[id]; }
 
-static void find_outside(struct mover *m) {
-	memset(m->outside, 0, (size_t)count(m));
-	for (int i = 0; i < count(m); i++)
-		for (int k = lc_first_read(node(m, i)); k < node(m, i)->inputs; k++)
-			m->outside[node(m, i)->in[k]] |= !moves(m, i) || m->passage->gathers[i];
+static void find_outside(struct mover *mover) {
+	memset(mover->outside, 0, (size_t)count(mover));
+	for (int i = 0; i < count(mover); i++)
+		for (int k = lc_first_read(node(mover, i)); k < node(mover, i)->inputs; k++)
+			mover->outside[node(mover, i)->in[k]] |= !moves(mover, i) || mover->passage->gathers[i];
 }
 
 /* ---- refusals ---- */
 
-static lk_status refuse(struct mover *m, int id, const char *why, lk_error *err) {
+static lk_status refuse(struct mover *mover, int id, const char *why, lk_error *err) {
 	if (!err) return LK_ERR_INPUT;
-	const lc_passage *g = m->passage;
-	const char *name = lc_part_name(node(m, id));
+	const lc_passage *passage = mover->passage;
+	const char *name = lc_part_name(node(mover, id));
 	char kept[sizeof err->what];
-	int line = g->line, column = g->column;
+	int line = passage->line, column = passage->column;
 	snprintf(kept, sizeof kept, "%s", why); /* it may be err's */
-	for (int i = 0; i < g->word_count; i++)
-		if (strcmp(g->words[i].text, name) == 0) line = g->words[i].line, column = g->words[i].column;
-	m->refused = true;
-	lc_wrong(m->p, line, column, err, "%s cannot move past %s: %s", g->name, name, kept);
-	return lk_hint(err, "leave %s out of what %s moves past", name, g->name);
+	for (int i = 0; i < passage->word_count; i++)
+		if (strcmp(passage->words[i].text, name) == 0) line = passage->words[i].line, column = passage->words[i].column;
+	mover->refused = true;
+	lc_wrong(mover->p, line, column, err, "%s cannot move past %s: %s", passage->name, name, kept);
+	return lk_hint(err, "leave %s out of what %s moves past", name, passage->name);
 }
 
 /* What the type rules refuse of the moved form. */
-static lk_status refuse_found(struct mover *m, int id, lk_status status, lk_error *err) {
-	return status == LK_ERR_INPUT && err && !m->refused ? refuse(m, id, err->what, err) : status;
+static lk_status refuse_found(struct mover *mover, int id, lk_status status, lk_error *err) {
+	return status == LK_ERR_INPUT && err && !mover->refused ? refuse(mover, id, err->what, err) : status;
 }
 
 /* ---- building ---- */
 
 /* The whole of what was built in slices; takes the value's name. */
-static lk_status gather_back(struct mover *m, int id, lk_error *err) {
-	const lc_node *n = node(m, id);
-	const lc_layout l = m->b.to->nodes.at[m->cut[id]].layout[m->axis];
-	lc_node g = lc_build_on(l.kind == LC_ROOT ? LC_BROADCAST : LC_ALLGATHER, n, m->cut[id]);
-	if (l.turn) return refuse(m, id, "its slices are turned", err);
-	g.axis = (int8_t)m->axis, g.d = l.kind == LC_S ? l.dim : 0;
-	g.part_of = m->passage->name, g.also = NULL;
-	g.name = n->name;
-	lc_node *cut = &m->b.to->nodes.at[m->cut[id]];
-	if (cut->name == n->name) cut->name = NULL; /* what was gathered all along, a state perhaps, keeps its own */
-	return lc_add(m->b.to, &g, &m->b.map[id], err);
+static lk_status gather_back(struct mover *mover, int id, lk_error *err) {
+	const lc_node *value = node(mover, id);
+	const lc_layout l = mover->b.to->nodes.at[mover->cut[id]].layout[mover->axis];
+	lc_node g = lc_build_on(l.kind == LC_ROOT ? LC_BROADCAST : LC_ALLGATHER, value, mover->cut[id]);
+	if (l.turn) return refuse(mover, id, "its slices are turned", err);
+	g.axis = (int8_t)mover->axis, g.d = l.kind == LC_S ? l.dim : 0;
+	g.part_of = mover->passage->name, g.also = NULL;
+	g.name = value->name;
+	lc_node *cut = &mover->b.to->nodes.at[mover->cut[id]];
+	if (cut->name == value->name) cut->name = NULL; /* what was gathered all along, a state perhaps, keeps its own */
+	return lc_add(mover->b.to, &g, &mover->b.map[id], err);
 }
 
-static lk_status update(struct mover *m, int id, lk_error *err) {
-	int from = node(m, id)->in[1];
-	if (m->cut[from] >= 0 && m->b.map[from] < 0) LK_TRY(gather_back(m, from, err));
-	LK_TRY(lc_build_copy(&m->b, id, err));
-	m->cut[id] = m->cut[from]; /* who reads the new state reads what it is gathered from */
+static lk_status update(struct mover *mover, int id, lk_error *err) {
+	int from = node(mover, id)->in[1];
+	if (mover->cut[from] >= 0 && mover->b.map[from] < 0) LK_TRY(gather_back(mover, from, err));
+	LK_TRY(lc_build_copy(&mover->b, id, err));
+	mover->cut[id] = mover->cut[from]; /* who reads the new state reads what it is gathered from */
 	return LK_OK;
 }
 
-static lk_status operands(struct mover *m, int id, lc_node *n, lk_error *err) {
-	const lc_node *from = node(m, id);
+static lk_status operands(struct mover *mover, int id, lc_node *value, lk_error *err) {
+	const lc_node *from = node(mover, id);
 	for (int k = 0; k < from->inputs; k++) {
 		int u = from->in[k];
-		if (m->cut[u] >= 0) n->in[k] = m->cut[u];
-		else if (m->moved[id] || m->want[u] < 0 || node(m, u)->layout[m->axis].kind != LC_R) n->in[k] = m->b.map[u];
+		if (mover->cut[u] >= 0) value->in[k] = mover->cut[u];
+		else if (mover->moved[id] || mover->want[u] < 0 || node(mover, u)->layout[mover->axis].kind != LC_R) value->in[k] = mover->b.map[u];
 		else {
-			lc_node slice = lc_build_on(LC_SLICE, from, m->b.map[u]);
-			slice.axis = (int8_t)m->axis, slice.d = m->want[u];
-			LK_TRY(lc_add(m->b.to, &slice, &n->in[k], err));
+			lc_node slice = lc_build_on(LC_SLICE, from, mover->b.map[u]);
+			slice.axis = (int8_t)mover->axis, slice.d = mover->want[u];
+			LK_TRY(lc_add(mover->b.to, &slice, &value->in[k], err));
 		}
 	}
 	return LK_OK;
 }
 
 /* Parts of a reduction, joined. */
-static lk_status join(struct mover *m, int id, int parts, int *whole, lk_error *err) {
-	lc_node all = lc_build_on(LC_ALLREDUCE, node(m, id), parts);
-	all.axis = (int8_t)m->axis;
-	all.reduce = m->b.to->nodes.at[parts].layout[m->axis].reduce;
-	return lc_add(m->b.to, &all, whole, err);
+static lk_status join(struct mover *mover, int id, int parts, int *whole, lk_error *err) {
+	lc_node all = lc_build_on(LC_ALLREDUCE, node(mover, id), parts);
+	all.axis = (int8_t)mover->axis;
+	all.reduce = mover->b.to->nodes.at[parts].layout[mover->axis].reduce;
+	return lc_add(mover->b.to, &all, whole, err);
 }
 
 /* norm(x) over a sliced dim = sqrt(allreduce(sum(x*x))). */
-static lk_status norm(struct mover *m, int id, const lc_node *draft, lk_error *err) {
-	const lc_node *n = node(m, id);
-	lc_node square = lc_build_on(LC_MUL, n, draft->in[0]), sum = lc_build_on(LC_RED_SUM, n, 0);
-	lc_node root = lc_build_on(LC_SQRT, n, 0);
+static lk_status norm(struct mover *mover, int id, const lc_node *draft, lk_error *err) {
+	const lc_node *value = node(mover, id);
+	lc_node square = lc_build_on(LC_MUL, value, draft->in[0]), sum = lc_build_on(LC_RED_SUM, value, 0);
+	lc_node root = lc_build_on(LC_SQRT, value, 0);
 	int parts;
-	square.in[1] = draft->in[0], sum.dims = n->dims, sum.keep = n->keep, root.name = n->name;
-	LK_TRY(lc_add(m->b.to, &square, &sum.in[0], err));
-	LK_TRY(lc_add(m->b.to, &sum, &parts, err));
-	LK_TRY(join(m, id, parts, &root.in[0], err));
-	return lc_add(m->b.to, &root, &m->b.map[id], err);
+	square.in[1] = draft->in[0], sum.dims = value->dims, sum.keep = value->keep, root.name = value->name;
+	LK_TRY(lc_add(mover->b.to, &square, &sum.in[0], err));
+	LK_TRY(lc_add(mover->b.to, &sum, &parts, err));
+	LK_TRY(join(mover, id, parts, &root.in[0], err));
+	return lc_add(mover->b.to, &root, &mover->b.map[id], err);
 }
 
-static bool reduces_slices(const struct mover *m, const lc_node *draft) {
+static bool reduces_slices(const struct mover *mover, const lc_node *draft) {
 	if (lc_ops[draft->op].family != LC_RED) return false;
-	const lc_layout *l = &m->b.to->nodes.at[draft->in[0]].layout[m->axis];
-	return l->kind == LC_S && draft->dims >> l->dim & 1;
+	const lc_layout *layout = &mover->b.to->nodes.at[draft->in[0]].layout[mover->axis];
+	return layout->kind == LC_S && draft->dims >> layout->dim & 1;
 }
 
 /* Files what was built under what it is: as before, a slice, or parts. */
-static lk_status file(struct mover *m, int id, int built, lk_error *err) {
-	lc_node *made = &m->b.to->nodes.at[built];
-	const lc_node *n = node(m, id);
-	const lc_layout *before = &n->layout[m->axis], *now = &made->layout[m->axis];
-	if (lc_same_layout(before, now)) return m->b.map[id] = built, LK_OK;
+static lk_status file(struct mover *mover, int id, int built, lk_error *err) {
+	lc_node *made = &mover->b.to->nodes.at[built];
+	const lc_node *value = node(mover, id);
+	const lc_layout *before = &value->layout[mover->axis], *now = &made->layout[mover->axis];
+	if (lc_same_layout(before, now)) return mover->b.map[id] = built, LK_OK;
 	if (before->kind == LC_R && (now->kind == LC_S || now->kind == LC_ROOT)) {
-		m->cut[id] = built;
-		return m->outside[id] ? gather_back(m, id, err) : LK_OK;
+		mover->cut[id] = built;
+		return mover->outside[id] ? gather_back(mover, id, err) : LK_OK;
 	}
-	if (before->kind == LC_R && now->kind == LC_P && lc_ops[n->op].family == LC_RED) {
+	if (before->kind == LC_R && now->kind == LC_P && lc_ops[value->op].family == LC_RED) {
 		made->name = NULL;
-		LK_TRY(join(m, id, built, &m->b.map[id], err));
-		m->b.to->nodes.at[m->b.map[id]].name = n->name;
+		LK_TRY(join(mover, id, built, &mover->b.map[id], err));
+		mover->b.to->nodes.at[mover->b.map[id]].name = value->name;
 		return LK_OK;
 	}
-	return refuse(m, id, now->kind == LC_P ? "it sums over the dim that is gathered" : "it needs the whole", err);
+	return refuse(mover, id, now->kind == LC_P ? "it sums over the dim that is gathered" : "it needs the whole", err);
 }
 
 /* What lies between a reduce-scatter and the statements named is known by the former's name as well; what is computed of
  * an output, by the gather's. */
-static void name_part(const struct mover *m, int id, lc_node *n) {
-	const lc_node *source = node(m, node(m, m->first)->in[0]);
-	if (!n->part_of) n->part_of = m->passage->name;
-	else if (m->moved[id] && !m->passage->past[id] && lc_is_pointwise(n) && source->op == LC_REDUCESCATTER)
-		n->also = source->part_of;
+static void name_part(const struct mover *mover, int id, lc_node *value) {
+	const lc_node *source = node(mover, node(mover, mover->first)->in[0]);
+	if (!value->part_of) value->part_of = mover->passage->name;
+	else if (mover->moved[id] && !mover->passage->past[id] && lc_is_pointwise(value) && source->op == LC_REDUCESCATTER)
+		value->also = source->part_of;
 }
 
-static lk_status slice_of_gathered(struct mover *m, int id, lk_error *err) {
-	const lc_node *n = node(m, id), *cut = &m->b.to->nodes.at[m->cut[n->in[0]]];
-	if (cut->layout[m->axis].kind == LC_S && cut->layout[m->axis].dim == n->d && !cut->layout[m->axis].turn)
-		return m->b.map[id] = m->cut[n->in[0]], LK_OK;
-	return refuse(m, id, "it slices another dim", err);
+static lk_status slice_of_gathered(struct mover *mover, int id, lk_error *err) {
+	const lc_node *value = node(mover, id), *cut = &mover->b.to->nodes.at[mover->cut[value->in[0]]];
+	if (cut->layout[mover->axis].kind == LC_S && cut->layout[mover->axis].dim == value->d && !cut->layout[mover->axis].turn)
+		return mover->b.map[id] = mover->cut[value->in[0]], LK_OK;
+	return refuse(mover, id, "it slices another dim", err);
 }
 
-static lk_status move(struct mover *m, int id, lk_error *err) {
-	const lc_node *n = node(m, id);
+static lk_status move(struct mover *mover, int id, lk_error *err) {
+	const lc_node *value = node(mover, id);
 	int built;
-	if (n->fuse >= 0 || n->overlap >= 0 || n->bucket >= 0)
-		return refuse(m, id, "it is fused, overlapped or in a bucket already; write reorder before these", err);
-	if (n->op == LC_UPDATE) return update(m, id, err);
-	if (n->op == LC_SLICE && n->axis == m->axis && m->cut[n->in[0]] >= 0) return slice_of_gathered(m, id, err);
-	lc_node draft = lc_build_draft(&m->b, id);
-	LK_TRY(operands(m, id, &draft, err));
-	name_part(m, id, &draft);
-	if (n->op == LC_RED_NORM && reduces_slices(m, &draft)) return norm(m, id, &draft, err);
-	LK_TRY(lc_add(m->b.to, &draft, &built, err));
-	return file(m, id, built, err);
+	if (value->fuse >= 0 || value->overlap >= 0 || value->bucket >= 0)
+		return refuse(mover, id, "it is fused, overlapped or in a bucket already; write reorder before these", err);
+	if (value->op == LC_UPDATE) return update(mover, id, err);
+	if (value->op == LC_SLICE && value->axis == mover->axis && mover->cut[value->in[0]] >= 0) return slice_of_gathered(mover, id, err);
+	lc_node draft = lc_build_draft(&mover->b, id);
+	LK_TRY(operands(mover, id, &draft, err));
+	name_part(mover, id, &draft);
+	if (value->op == LC_RED_NORM && reduces_slices(mover, &draft)) return norm(mover, id, &draft, err);
+	LK_TRY(lc_add(mover->b.to, &draft, &built, err));
+	return file(mover, id, built, err);
 }
 
-static lk_status build(struct mover *m, lk_error *err) {
-	memset(m->cut, 0xff, sizeof *m->cut * (size_t)count(m));
-	find_outside(m);
-	for (int i = 0; i < count(m); i++) {
-		bool gather = m->passage->gathers[i];
-		if (gather && m->moved[i]) m->cut[i] = m->b.map[node(m, i)->in[0]];
-		if (gather && m->moved[i] && !m->outside[i]) continue;
-		if (gather || !moves(m, i)) LK_TRY(lc_build_copy(&m->b, i, err));
-		else LK_TRY(refuse_found(m, i, move(m, i, err), err));
+static lk_status build(struct mover *mover, lk_error *err) {
+	memset(mover->cut, 0xff, sizeof *mover->cut * (size_t)count(mover));
+	find_outside(mover);
+	for (int i = 0; i < count(mover); i++) {
+		bool gather = mover->passage->gathers[i];
+		if (gather && mover->moved[i]) mover->cut[i] = mover->b.map[node(mover, i)->in[0]];
+		if (gather && mover->moved[i] && !mover->outside[i]) continue;
+		if (gather || !moves(mover, i)) LK_TRY(lc_build_copy(&mover->b, i, err));
+		else LK_TRY(refuse_found(mover, i, move(mover, i, err), err));
 	}
 	return LK_OK;
 }
@@ -215,102 +215,102 @@ static lk_status build(struct mover *m, lk_error *err) {
 /* ---- what comes along ---- */
 
 /* Dim d of a pointwise result as a dim of an operand, which must have more than one element there. */
-static int operand_dim(const lc_node *n, const lc_node *x, int d) {
-	int at = d - (n->rank - x->rank);
-	return at >= 0 && x->dim[at] != 0 ? at : NO_DIM;
+static int operand_dim(const lc_node *node, const lc_node *value, int d) {
+	int at = d - (node->rank - value->rank);
+	return at >= 0 && value->dim[at] != 0 ? at : NO_DIM;
 }
 
-static int cut_dim(const struct mover *m, int id) {
-	if (m->pulled[id]) return m->want[id];
-	if (!m->moved[id] || m->cut[id] < 0) return NO_DIM;
-	const lc_layout *l = &m->b.to->nodes.at[m->cut[id]].layout[m->axis];
-	return l->kind == LC_S && !l->turn ? l->dim : NO_DIM;
+static int cut_dim(const struct mover *mover, int id) {
+	if (mover->pulled[id]) return mover->want[id];
+	if (!mover->moved[id] || mover->cut[id] < 0) return NO_DIM;
+	const lc_layout *layout = &mover->b.to->nodes.at[mover->cut[id]].layout[mover->axis];
+	return layout->kind == LC_S && !layout->turn ? layout->dim : NO_DIM;
 }
 
 /* From the readers to what they read: along which dim a value is wanted; a pointwise value that is wanted by all of its
  * readers comes along. */
-static bool find_pulled(struct mover *m, int *wanted) {
+static bool find_pulled(struct mover *mover, int *wanted) {
 	bool any = false;
-	memset(m->want, NO_DIM, (size_t)count(m));
-	for (int i = count(m); i-- > 0;) {
-		const lc_node *n = node(m, i);
-		m->pulled[i] = !m->moved[i] && lc_is_pointwise(n) && m->want[i] >= 0 && wanted[i] == m->uses[i] && n->fuse < 0 &&
-		               n->overlap < 0;
-		any |= m->pulled[i];
-		int d = lc_is_pointwise(n) ? cut_dim(m, i) : NO_DIM;
-		for (int k = 0; k < n->inputs && d >= 0; k++) {
-			int u = n->in[k], at = operand_dim(n, node(m, u), d);
-			if (at < 0 || m->moved[u] || node(m, u)->layout[m->axis].kind != LC_R) continue;
-			m->want[u] = (int8_t)(m->want[u] == NO_DIM || m->want[u] == at ? at : SEVERAL_DIMS);
+	memset(mover->want, NO_DIM, (size_t)count(mover));
+	for (int i = count(mover); i-- > 0;) {
+		const lc_node *value = node(mover, i);
+		mover->pulled[i] = !mover->moved[i] && lc_is_pointwise(value) && mover->want[i] >= 0 && wanted[i] == mover->uses[i] && value->fuse < 0 &&
+		               value->overlap < 0;
+		any |= mover->pulled[i];
+		int d = lc_is_pointwise(value) ? cut_dim(mover, i) : NO_DIM;
+		for (int k = 0; k < value->inputs && d >= 0; k++) {
+			int u = value->in[k], at = operand_dim(value, node(mover, u), d);
+			if (at < 0 || mover->moved[u] || node(mover, u)->layout[mover->axis].kind != LC_R) continue;
+			mover->want[u] = (int8_t)(mover->want[u] == NO_DIM || mover->want[u] == at ? at : SEVERAL_DIMS);
 			wanted[u]++;
 		}
 	}
 	return any;
 }
 
-static bool find_beside(struct mover *m) {
+static bool find_beside(struct mover *mover) {
 	bool any = false;
-	for (int i = 0; i < count(m); i++) {
-		const lc_node *n = node(m, i);
-		if (!m->passage->past[i] || moves(m, i) || n->layout[m->axis].kind != LC_R) continue;
-		for (int k = lc_first_read(n); k < n->inputs; k++)
-			m->beside[i] |= m->want[n->in[k]] >= 0 || m->beside[n->in[k]] || m->pulled[n->in[k]];
-		any |= m->beside[i];
+	for (int i = 0; i < count(mover); i++) {
+		const lc_node *value = node(mover, i);
+		if (!mover->passage->past[i] || moves(mover, i) || value->layout[mover->axis].kind != LC_R) continue;
+		for (int k = lc_first_read(value); k < value->inputs; k++)
+			mover->beside[i] |= mover->want[value->in[k]] >= 0 || mover->beside[value->in[k]] || mover->pulled[value->in[k]];
+		any |= mover->beside[i];
 	}
 	return any;
 }
 
-static lk_status check_words(const struct mover *m, uint8_t *set, lk_error *err) {
-	const lc_passage *g = m->passage;
-	for (int w = 0; w < g->word_count; w++) {
+static lk_status check_words(const struct mover *mover, uint8_t *set, lk_error *err) {
+	const lc_passage *passage = mover->passage;
+	for (int w = 0; w < passage->word_count; w++) {
 		bool any = false;
-		memset(set, 0, (size_t)count(m));
-		LK_TRY(lc_mark(m->p, &g->words[w], set, err));
-		for (int i = 0; i < count(m); i++) any |= set[i] && moves(m, i);
+		memset(set, 0, (size_t)count(mover));
+		LK_TRY(lc_mark(mover->p, &passage->words[w], set, err));
+		for (int i = 0; i < count(mover); i++) any |= set[i] && moves(mover, i);
 		if (any) continue;
-		lc_word_wrong(m->p, &g->words[w], err, "%s does not depend on %s", g->words[w].text, g->name);
+		lc_word_wrong(mover->p, &passage->words[w], err, "%s does not depend on %s", passage->words[w].text, passage->name);
 		return lk_hint(err, "leave it out");
 	}
 	return LK_OK;
 }
 
-static lk_status nothing_moves(const struct mover *m, lk_error *err) {
-	const lc_passage *g = m->passage;
-	const lc_word here = {g->name, g->line, g->column};
-	lc_word_wrong(m->p, g->word_count ? &g->words[0] : &here, err, "%s does not depend on %s",
-	              g->word_count ? g->words[0].text : "what follows", g->name);
+static lk_status nothing_moves(const struct mover *mover, lk_error *err) {
+	const lc_passage *passage = mover->passage;
+	const lc_word here = {passage->name, passage->line, passage->column};
+	lc_word_wrong(mover->p, passage->word_count ? &passage->words[0] : &here, err, "%s does not depend on %s",
+	              passage->word_count ? passage->words[0].text : "what follows", passage->name);
 	return lk_hint(err, "name what reads it");
 }
 
-static lk_status make(struct mover *m, lk_arena *arena, lk_error *err) {
-	int *wanted = LK_ARRAY(arena, int, (size_t)count(m));
-	uint8_t *set = lc_new_set(m->p, arena);
+static lk_status make(struct mover *mover, lk_arena *arena, lk_error *err) {
+	int *wanted = LK_ARRAY(arena, int, (size_t)count(mover));
+	uint8_t *set = lc_new_set(mover->p, arena);
 	if (!wanted || !set) return lk_oom(err);
-	if (!find_moved(m)) return nothing_moves(m, err);
-	m->axis = node(m, m->first)->axis;
-	for (int i = 0; i < count(m); i++)
-		if (m->moved[i] && m->passage->gathers[i] && node(m, i)->axis != m->axis)
-			return refuse(m, i, "it gathers over two axes", err);
-	LK_TRY(build(m, err));
-	bool pulled = find_pulled(m, wanted), beside = find_beside(m);
-	LK_TRY(check_words(m, set, err));
+	if (!find_moved(mover)) return nothing_moves(mover, err);
+	mover->axis = node(mover, mover->first)->axis;
+	for (int i = 0; i < count(mover); i++)
+		if (mover->moved[i] && mover->passage->gathers[i] && node(mover, i)->axis != mover->axis)
+			return refuse(mover, i, "it gathers over two axes", err);
+	LK_TRY(build(mover, err));
+	bool pulled = find_pulled(mover, wanted), beside = find_beside(mover);
+	LK_TRY(check_words(mover, set, err));
 	if (!pulled && !beside) return LK_OK;
-	lc_build_close(&m->b, LK_ERR_INPUT, NULL);
-	LK_TRY(lc_build_open(&m->b, m->p, err));
-	return build(m, err);
+	lc_build_close(&mover->b, LK_ERR_INPUT, NULL);
+	LK_TRY(lc_build_open(&mover->b, mover->p, err));
+	return build(mover, err);
 }
 
-lk_status lc_move_gathers(const lc_program *p, const lc_passage *passage, lc_program **out, lk_error *err) {
-	struct mover m = {.p = p, .passage = passage, .first = -1};
+lk_status lc_move_gathers(const lc_program *program, const lc_passage *passage, lc_program **out, lk_error *err) {
+	struct mover m = {.p = program, .passage = passage, .first = -1};
 	lk_arena arena = LK_ARENA_INIT;
-	m.cut = LK_ARRAY(&arena, int, p->nodes.count);
-	m.moved = lc_new_set(p, &arena), m.pulled = lc_new_set(p, &arena), m.beside = lc_new_set(p, &arena);
-	m.outside = lc_new_set(p, &arena);
-	m.want = (int8_t *)lc_new_set(p, &arena);
-	lk_status status = lc_build_open(&m.b, p, err);
-	if (status == LK_OK) status = lc_count_uses(p, &arena, &m.uses, err);
+	m.cut = LK_ARRAY(&arena, int, program->nodes.count);
+	m.moved = lc_new_set(program, &arena), m.pulled = lc_new_set(program, &arena), m.beside = lc_new_set(program, &arena);
+	m.outside = lc_new_set(program, &arena);
+	m.want = (int8_t *)lc_new_set(program, &arena);
+	lk_status status = lc_build_open(&m.b, program, err);
+	if (status == LK_OK) status = lc_count_uses(program, &arena, &m.uses, err);
 	if (status == LK_OK && !(m.cut && m.moved && m.pulled && m.beside && m.outside && m.want)) status = lk_oom(err);
-	if (status == LK_OK) memset(m.want, NO_DIM, p->nodes.count);
+	if (status == LK_OK) memset(m.want, NO_DIM, program->nodes.count);
 	if (status == LK_OK) status = make(&m, &arena, err);
 	lk_arena_free(&arena);
 	return lc_build_close(&m.b, status, out);

@@ -14,77 +14,77 @@ static uint64_t mix_text(uint64_t h, const char *text) {
 	return mix(h, text != NULL);
 }
 
-static uint64_t mix_dim(uint64_t h, const lc_program *p, lc_dim d) {
-	const lc_dim_sum *s = &p->dims.at[d];
-	for (int i = 0; i < s->count; i++) {
-		h = mix(mix(h, (uint64_t)s->terms[i].number), (uint64_t)s->terms[i].divisor);
+static uint64_t mix_dim(uint64_t h, const lc_program *program, lc_dim d) {
+	const lc_dim_sum *sum = &program->dims.at[d];
+	for (int i = 0; i < sum->count; i++) {
+		h = mix(mix(h, (uint64_t)sum->terms[i].number), (uint64_t)sum->terms[i].divisor);
 		for (int k = 0; k < LC_SYMBOLS; k++)
-			if (s->terms[i].power[k]) h = mix(h, (uint64_t)(k << 8 | (uint8_t)s->terms[i].power[k]));
+			if (sum->terms[i].power[k]) h = mix(h, (uint64_t)(k << 8 | (uint8_t)sum->terms[i].power[k]));
 	}
-	return mix(h, (uint64_t)s->count);
+	return mix(h, (uint64_t)sum->count);
 }
 
-static uint64_t mix_group(uint64_t h, const lc_group *g) {
-	return g->axis < 0 ? mix(h, 0) : mix_text(mix(mix(h, (uint64_t)g->axis + 1), (uint64_t)g->offset), g->index);
+static uint64_t mix_group(uint64_t h, const lc_group *group) {
+	return group->axis < 0 ? mix(h, 0) : mix_text(mix(mix(h, (uint64_t)group->axis + 1), (uint64_t)group->offset), group->index);
 }
 
-static uint64_t mix_layouts(uint64_t h, const lc_program *p, const lc_node *n) {
-	for (int a = 0; a < p->axis_count; a++) {
-		const lc_layout *l = &n->layout[a];
-		uint64_t what = l->kind == LC_S ? (uint64_t)l->dim << 32 | (uint32_t)l->turn
-		                : l->kind == LC_P ? l->reduce : l->kind == LC_ROOT ? (uint32_t)l->root : 0;
-		h = mix(h, (uint64_t)l->kind << 56 ^ what);
+static uint64_t mix_layouts(uint64_t h, const lc_program *program, const lc_node *node) {
+	for (int a = 0; a < program->axis_count; a++) {
+		const lc_layout *layout = &node->layout[a];
+		uint64_t what = layout->kind == LC_S ? (uint64_t)layout->dim << 32 | (uint32_t)layout->turn
+		                : layout->kind == LC_P ? layout->reduce : layout->kind == LC_ROOT ? (uint32_t)layout->root : 0;
+		h = mix(h, (uint64_t)layout->kind << 56 ^ what);
 	}
 	return h;
 }
 
-static uint64_t mix_attributes(uint64_t h, const lc_node *n) {
+static uint64_t mix_attributes(uint64_t h, const lc_node *node) {
 	uint64_t number;
-	memcpy(&number, &n->number, sizeof number);
-	h = mix(h, (uint64_t)(uint8_t)n->axis << 24 | (uint64_t)(uint8_t)n->d << 16 | (uint64_t)(uint8_t)n->e << 8 | n->reduce);
-	h = mix(h, (uint64_t)n->dims << 24 | (uint64_t)n->keep << 16 | (uint64_t)n->ta << 8 | n->tb);
-	h = mix(h, (uint64_t)(uint32_t)n->root << 32 | (uint32_t)n->shift);
-	h = mix(h, (uint64_t)(uint32_t)n->stride << 32 | (uint32_t)n->pad);
-	return mix(mix(mix(h, (uint64_t)n->symbol), (uint64_t)n->key), number);
+	memcpy(&number, &node->number, sizeof number);
+	h = mix(h, (uint64_t)(uint8_t)node->axis << 24 | (uint64_t)(uint8_t)node->d << 16 | (uint64_t)(uint8_t)node->e << 8 | node->reduce);
+	h = mix(h, (uint64_t)node->dims << 24 | (uint64_t)node->keep << 16 | (uint64_t)node->ta << 8 | node->tb);
+	h = mix(h, (uint64_t)(uint32_t)node->root << 32 | (uint32_t)node->shift);
+	h = mix(h, (uint64_t)(uint32_t)node->stride << 32 | (uint32_t)node->pad);
+	return mix(mix(mix(h, (uint64_t)node->symbol), (uint64_t)node->key), number);
 }
 
-static bool is_named(const lc_node *n) { return n->op == LC_INPUT || n->op == LC_STATE || n->op == LC_SCALAR; }
+static bool is_named(const lc_node *node) { return node->op == LC_INPUT || node->op == LC_STATE || node->op == LC_SCALAR; }
 
-static uint64_t hash_value(const lc_program *p, const lc_node *n, const uint64_t *of) {
-	uint64_t h = mix(n->op, (uint64_t)n->dtype << 16 | n->rank);
-	for (int d = 0; d < n->rank; d++) h = mix_dim(h, p, n->dim[d]);
-	h = mix_layouts(h, p, n);
-	h = mix(mix_group(mix_group(h, &n->at), &n->from), (uint64_t)n->list);
-	h = mix_attributes(h, n);
-	for (int k = 0; k < n->inputs; k++) h = mix(h, of[n->in[k]]);
-	return is_named(n) ? mix_text(h, n->name) : h;
+static uint64_t hash_value(const lc_program *program, const lc_node *node, const uint64_t *of) {
+	uint64_t h = mix(node->op, (uint64_t)node->dtype << 16 | node->rank);
+	for (int d = 0; d < node->rank; d++) h = mix_dim(h, program, node->dim[d]);
+	h = mix_layouts(h, program, node);
+	h = mix(mix_group(mix_group(h, &node->at), &node->from), (uint64_t)node->list);
+	h = mix_attributes(h, node);
+	for (int k = 0; k < node->inputs; k++) h = mix(h, of[node->in[k]]);
+	return is_named(node) ? mix_text(h, node->name) : h;
 }
 
-static uint64_t hash_bundle(const lc_bundle *b, uint64_t members) {
-	uint64_t h = mix_text(mix_text(mix(members, (uint64_t)b->kind), b->chunk), b->order);
-	return mix(mix(h, (uint64_t)b->chunks), (uint64_t)b->size);
+static uint64_t hash_bundle(const lc_bundle *bundle, uint64_t members) {
+	uint64_t h = mix_text(mix_text(mix(members, (uint64_t)bundle->kind), bundle->chunk), bundle->order);
+	return mix(mix(h, (uint64_t)bundle->chunks), (uint64_t)bundle->size);
 }
 
-static uint64_t hash(const lc_program *p, uint64_t *of, uint64_t *members) {
+static uint64_t hash(const lc_program *program, uint64_t *of, uint64_t *members) {
 	uint64_t sum = 0, outputs = 0;
-	for (size_t i = 0; i < p->nodes.count; i++) {
-		const lc_node *n = &p->nodes.at[i];
-		of[i] = hash_value(p, n, of);
-		if (n->op == LC_OUT) of[i] = mix(of[i], ++outputs); /* results count in order */
+	for (size_t i = 0; i < program->nodes.count; i++) {
+		const lc_node *node = &program->nodes.at[i];
+		of[i] = hash_value(program, node, of);
+		if (node->op == LC_OUT) of[i] = mix(of[i], ++outputs); /* results count in order */
 		sum += mix(of[i], 1);
-		if (n->fuse >= 0) members[n->fuse] += of[i];
-		if (n->overlap >= 0) members[n->overlap] += of[i];
-		if (n->bucket >= 0) members[n->bucket] += of[i];
+		if (node->fuse >= 0) members[node->fuse] += of[i];
+		if (node->overlap >= 0) members[node->overlap] += of[i];
+		if (node->bucket >= 0) members[node->bucket] += of[i];
 	}
-	for (size_t i = 0; i < p->bundles.count; i++)
-		if (members[i]) sum += mix(hash_bundle(&p->bundles.at[i], members[i]), 2);
-	for (int a = 0; a < p->axis_count; a++) sum += mix((uint64_t)a + 3, (uint64_t)p->axes[a].size);
+	for (size_t i = 0; i < program->bundles.count; i++)
+		if (members[i]) sum += mix(hash_bundle(&program->bundles.at[i], members[i]), 2);
+	for (int a = 0; a < program->axis_count; a++) sum += mix((uint64_t)a + 3, (uint64_t)program->axes[a].size);
 	return sum;
 }
 
-uint64_t lc_program_hash(const lc_program *p) {
-	uint64_t *of = calloc(p->nodes.count + p->bundles.count + 1, sizeof *of);
-	uint64_t result = of ? hash(p, of, of + p->nodes.count) : 0;
+uint64_t lc_program_hash(const lc_program *program) {
+	uint64_t *of = calloc(program->nodes.count + program->bundles.count + 1, sizeof *of);
+	uint64_t result = of ? hash(program, of, of + program->nodes.count) : 0;
 	free(of);
 	return result;
 }

@@ -20,25 +20,25 @@ static lk_status copy_bundles(lc_program *to, const lc_program *from, lk_error *
 	return LK_OK;
 }
 
-lk_status lc_build_open(lc_build *b, const lc_program *from, lk_error *err) {
-	*b = (lc_build){.from = from};
-	b->to = lc_program_like(from);
-	b->map = LK_ARRAY(&b->arena, int, from->nodes.count);
-	if (!b->to || !b->map || !lk_reserve(&b->to->nodes, from->nodes.count + 16)) return lk_oom(err);
-	memset(b->map, 0xff, sizeof *b->map * from->nodes.count);
-	return copy_bundles(b->to, from, err);
+lk_status lc_build_open(lc_build *build, const lc_program *from, lk_error *err) {
+	*build = (lc_build){.from = from};
+	build->to = lc_program_like(from);
+	build->map = LK_ARRAY(&build->arena, int, from->nodes.count);
+	if (!build->to || !build->map || !lk_reserve(&build->to->nodes, from->nodes.count + 16)) return lk_oom(err);
+	memset(build->map, 0xff, sizeof *build->map * from->nodes.count);
+	return copy_bundles(build->to, from, err);
 }
 
-lk_status lc_build_close(lc_build *b, lk_status status, lc_program **out) {
-	if (status == LK_OK) lc_drop_idle_bundles(b->to), *out = b->to;
-	else lc_program_free(b->to);
-	lk_arena_free(&b->arena);
+lk_status lc_build_close(lc_build *build, lk_status status, lc_program **out) {
+	if (status == LK_OK) lc_drop_idle_bundles(build->to), *out = build->to;
+	else lc_program_free(build->to);
+	lk_arena_free(&build->arena);
 	return status;
 }
 
-lc_node lc_build_draft(const lc_build *b, int id) {
-	lc_node n = b->from->nodes.at[id];
-	for (int k = 0; k < n.inputs; k++) n.in[k] = b->map[n.in[k]];
+lc_node lc_build_draft(const lc_build *build, int id) {
+	lc_node n = build->from->nodes.at[id];
+	for (int k = 0; k < n.inputs; k++) n.in[k] = build->map[n.in[k]];
 	if (lc_is_leaf(&n)) return n;
 	n.list = -1, n.rank = 0;
 	memset(n.layout, 0, sizeof n.layout);
@@ -52,16 +52,16 @@ lc_node lc_build_on(lc_op op, const lc_node *like, int operand) {
 	return n;
 }
 
-lk_status lc_build_copy(lc_build *b, int id, lk_error *err) {
-	lc_node n = lc_build_draft(b, id);
-	return lc_add(b->to, &n, &b->map[id], err);
+lk_status lc_build_copy(lc_build *build, int id, lk_error *err) {
+	lc_node n = lc_build_draft(build, id);
+	return lc_add(build->to, &n, &build->map[id], err);
 }
 
-lk_status lc_count_uses(const lc_program *p, lk_arena *arena, int **out, lk_error *err) {
-	*out = LK_ARRAY(arena, int, p->nodes.count);
+lk_status lc_count_uses(const lc_program *program, lk_arena *arena, int **out, lk_error *err) {
+	*out = LK_ARRAY(arena, int, program->nodes.count);
 	if (!*out) return lk_oom(err);
-	for (size_t i = 0; i < p->nodes.count; i++)
-		for (int k = lc_first_read(&p->nodes.at[i]); k < p->nodes.at[i].inputs; k++) (*out)[p->nodes.at[i].in[k]]++;
+	for (size_t i = 0; i < program->nodes.count; i++)
+		for (int k = lc_first_read(&program->nodes.at[i]); k < program->nodes.at[i].inputs; k++) (*out)[program->nodes.at[i].in[k]]++;
 	return LK_OK;
 }
 
@@ -73,29 +73,29 @@ static lc_rewriter *const rewriters[LC_DIRECTIVES] = {
 	[LC_HIERARCHICAL] = lc_rewrite_hierarchical,
 };
 
-lk_status lc_rewrite(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err) {
+lk_status lc_rewrite(const lc_program *program, const lc_directive *directive, lc_program **out, lk_error *err) {
 	*out = NULL;
-	if ((unsigned)d->kind >= LC_DIRECTIVES || !rewriters[d->kind] || d->name_count < 1)
+	if ((unsigned)directive->kind >= LC_DIRECTIVES || !rewriters[directive->kind] || directive->name_count < 1)
 		return lk_fail(err, LK_ERR_INTERNAL, NULL, "a directive that is none");
-	LK_TRY(rewriters[d->kind](p, d, out, err));
-	lk_status status = lc_check_sides(*out, d, err);
+	LK_TRY(rewriters[directive->kind](program, directive, out, err));
+	lk_status status = lc_check_sides(*out, directive, err);
 	if (status != LK_OK) lc_program_free(*out), *out = NULL;
 	return status;
 }
 
-static lk_status copy(const lc_program *p, lc_program **out, lk_error *err) {
+static lk_status copy(const lc_program *program, lc_program **out, lk_error *err) {
 	lc_build b;
-	lk_status status = lc_build_open(&b, p, err);
-	for (int i = 0; status == LK_OK && i < (int)p->nodes.count; i++) status = lc_build_copy(&b, i, err);
+	lk_status status = lc_build_open(&b, program, err);
+	for (int i = 0; status == LK_OK && i < (int)program->nodes.count; i++) status = lc_build_copy(&b, i, err);
 	return lc_build_close(&b, status, out);
 }
 
 /* Whether a split with this size, and then a reorder, apply. */
-static bool applies(const lc_program *p, lc_directive split, const lc_directive *reorder, int64_t size) {
+static bool applies(const lc_program *program, lc_directive split, const lc_directive *reorder, int64_t size) {
 	lc_program *parts = NULL, *moved = NULL;
 	lk_error ignored;
 	split.size = size;
-	lk_status status = lc_rewrite(p, &split, &parts, &ignored);
+	lk_status status = lc_rewrite(program, &split, &parts, &ignored);
 	if (status == LK_OK) status = lc_rewrite(parts, reorder, &moved, &ignored);
 	lc_program_free(parts);
 	lc_program_free(moved);
@@ -104,30 +104,30 @@ static bool applies(const lc_program *p, lc_directive split, const lc_directive 
 
 /* A split that names no dim takes the first along which its gather can then be moved as the schedule wants; the usual one
  * where there is none. */
-static int64_t choose_dim(const lc_program *p, const lc_directive *split, const lc_directive *end) {
+static int64_t choose_dim(const lc_program *program, const lc_directive *split, const lc_directive *end) {
 	const lc_directive *reorder = split + 1;
-	int line = p->file->mistake.line, column = p->file->mistake.column;
+	int line = program->file->mistake.line, column = program->file->mistake.column;
 	int64_t size = 0;
 	if (split->kind != LC_SPLIT || split->size || split->order || split->result_count != 2) return split->size;
 	while (reorder < end && (reorder->kind != LC_REORDER || strcmp(reorder->names[0].text, split->results[1].text) != 0))
 		reorder++;
-	while (reorder < end && size <= LC_RANK && !applies(p, *split, reorder, size)) size++;
-	p->file->mistake.line = line, p->file->mistake.column = column; /* what was tried is no mistake */
+	while (reorder < end && size <= LC_RANK && !applies(program, *split, reorder, size)) size++;
+	program->file->mistake.line = line, program->file->mistake.column = column; /* what was tried is no mistake */
 	return size <= LC_RANK ? size : 0;
 }
 
-lk_status lc_rewrite_next(const lc_program *p, const lc_schedule *s, int which, lc_program **out, lk_error *err) {
-	lc_directive d = s->directives[which];
-	d.size = choose_dim(p, &s->directives[which], s->directives + s->count);
-	return lc_rewrite(p, &d, out, err);
+lk_status lc_rewrite_next(const lc_program *program, const lc_schedule *schedule, int which, lc_program **out, lk_error *err) {
+	lc_directive d = schedule->directives[which];
+	d.size = choose_dim(program, &schedule->directives[which], schedule->directives + schedule->count);
+	return lc_rewrite(program, &d, out, err);
 }
 
-lk_status lc_rewrite_all(const lc_program *p, const lc_schedule *s, lc_program **out, lk_error *err) {
+lk_status lc_rewrite_all(const lc_program *program, const lc_schedule *schedule, lc_program **out, lk_error *err) {
 	lc_program *now, *next = NULL;
 	*out = NULL;
-	LK_TRY(copy(p, &now, err));
-	for (int i = 0; s && i < s->count; i++) {
-		lk_status status = lc_rewrite_next(now, s, i, &next, err);
+	LK_TRY(copy(program, &now, err));
+	for (int i = 0; schedule && i < schedule->count; i++) {
+		lk_status status = lc_rewrite_next(now, schedule, i, &next, err);
 		lc_program_free(now);
 		LK_TRY(status);
 		now = next;
@@ -136,9 +136,9 @@ lk_status lc_rewrite_all(const lc_program *p, const lc_schedule *s, lc_program *
 	return LK_OK;
 }
 
-lk_status lc_schedule_check(const lc_program *p, const lc_schedule *s, lk_error *err) {
+lk_status lc_schedule_check(const lc_program *program, const lc_schedule *schedule, lk_error *err) {
 	lc_program *out;
-	LK_TRY(lc_rewrite_all(p, s, &out, err));
+	LK_TRY(lc_rewrite_all(program, schedule, &out, err));
 	lc_program_free(out);
 	return LK_OK;
 }

@@ -15,45 +15,45 @@ typedef struct lc_build {
 } lc_build;
 
 /* An empty program with the declarations and bundles of `from`. */
-lk_status lc_build_open(lc_build *b, const lc_program *from, lk_error *err);
+lk_status lc_build_open(lc_build *build, const lc_program *from, lk_error *err);
 /* Ends it: hands the program over if all went well, else frees it. Returns `status`. */
-lk_status lc_build_close(lc_build *b, lk_status status, lc_program **out);
+lk_status lc_build_close(lc_build *build, lk_status status, lc_program **out);
 /* A value of `from` as a draft: operands mapped, what lc_add derives cleared. */
-lc_node lc_build_draft(const lc_build *b, int id);
+lc_node lc_build_draft(const lc_build *build, int id);
 /* A draft of another operation on one value of `to`, of the statement of `like`, without a name. */
 lc_node lc_build_on(lc_op op, const lc_node *like, int operand);
-lk_status lc_build_copy(lc_build *b, int id, lk_error *err);
+lk_status lc_build_copy(lc_build *build, int id, lk_error *err);
 
 /* Readers of every value; a state's update does not count as one of the version before it. */
-lk_status lc_count_uses(const lc_program *p, lk_arena *arena, int **out, lk_error *err);
+lk_status lc_count_uses(const lc_program *program, lk_arena *arena, int **out, lk_error *err);
 /* The operand by which a value depends on another; an update's first is only what it overwrites. */
-static inline int lc_first_read(const lc_node *n) { return n->op == LC_UPDATE ? 1 : 0; }
-static inline bool lc_is_pointwise(const lc_node *n) {
-	return lc_ops[n->op].family == LC_MAP || lc_ops[n->op].family == LC_DROP;
+static inline int lc_first_read(const lc_node *node) { return node->op == LC_UPDATE ? 1 : 0; }
+static inline bool lc_is_pointwise(const lc_node *node) {
+	return lc_ops[node->op].family == LC_MAP || lc_ops[node->op].family == LC_DROP;
 }
-static inline bool lc_is_leaf(const lc_node *n) { return lc_ops[n->op].family == LC_LEAF; }
+static inline bool lc_is_leaf(const lc_node *node) { return lc_ops[node->op].family == LC_LEAF; }
 
 /* ---- parts.c: names ---- */
 
 /* lc_wrong at a word. */
 #define lc_word_wrong(p, w, err, ...) lc_wrong((p), (w)->line, (w)->column, (err), __VA_ARGS__)
 
-uint8_t *lc_new_set(const lc_program *p, lk_arena *arena); /* of its values, empty; NULL when memory is out */
+uint8_t *lc_new_set(const lc_program *program, lk_arena *arena); /* of its values, empty; NULL when memory is out */
 /* Adds what a word stands for; an error if nothing. */
-lk_status lc_mark(const lc_program *p, const lc_word *w, uint8_t *set, lk_error *err);
+lk_status lc_mark(const lc_program *program, const lc_word *word, uint8_t *set, lk_error *err);
 /* Whether a directive may introduce its names. */
-lk_status lc_names_new(const lc_program *p, const lc_directive *d, lk_error *err);
+lk_status lc_names_new(const lc_program *program, const lc_directive *directive, lk_error *err);
 /* What a statement is called in messages: "gr", or "an output". */
-const char *lc_part_name(const lc_node *n);
+const char *lc_part_name(const lc_node *node);
 
 /* ---- rewrite_split.c ---- */
 
 /* The one all-reduce of the statement that a word names. */
-lk_status lc_find_reduction(const lc_program *p, const lc_word *w, int *id, lk_error *err);
+lk_status lc_find_reduction(const lc_program *program, const lc_word *word, int *id, lk_error *err);
 /* The dim along which an all-reduce is scattered. */
-lk_status lc_scatter_dim(const lc_program *p, const lc_directive *d, const lc_node *n, int *dim, lk_error *err);
+lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directive, const lc_node *node, int *dim, lk_error *err);
 /* Values that a directive takes apart must not run together with others yet. */
-lk_status lc_need_unbundled(const lc_program *p, const lc_directive *d, int id, lk_error *err);
+lk_status lc_need_unbundled(const lc_program *program, const lc_directive *directive, int id, lk_error *err);
 
 /* ---- gathers.c ---- */
 
@@ -65,34 +65,34 @@ typedef struct lc_passage {
 	int word_count;
 	int line, column;
 } lc_passage;
-lk_status lc_move_gathers(const lc_program *p, const lc_passage *passage, lc_program **out, lk_error *err);
+lk_status lc_move_gathers(const lc_program *program, const lc_passage *passage, lc_program **out, lk_error *err);
 
 /* ---- convex.c ---- */
 
 /* Whether a set can run as one; the error is about the directive that wants it to. */
-lk_status lc_check_convex(const lc_program *p, const uint8_t *set, const lc_directive *d, lk_error *err);
+lk_status lc_check_convex(const lc_program *program, const uint8_t *set, const lc_directive *directive, lk_error *err);
 
 /* ---- bundles.c ---- */
 
 /* A copy of p whose values of the set belong to a new bundle. */
-lk_status lc_add_bundle(const lc_program *p, const lc_directive *d, const uint8_t *set, lc_program **out, lk_error *err);
+lk_status lc_add_bundle(const lc_program *program, const lc_directive *directive, const uint8_t *set, lc_program **out, lk_error *err);
 /* What a value is called in a directive of that kind. */
-const char *lc_bundle_word(const lc_program *p, const lc_node *n, lc_directive_kind kind);
+const char *lc_bundle_word(const lc_program *program, const lc_node *node, lc_directive_kind kind);
 /* What a rewrite has left of bundles: one tensor fills no bucket, one stage overlaps with nothing. */
-void lc_drop_idle_bundles(lc_program *p);
+void lc_drop_idle_bundles(lc_program *program);
 
 /* ---- rewrite_overlap.c ---- */
 
 /* Whether all that runs side by side is one stage each; the error is about the directive after which it is not. */
-lk_status lc_check_sides(const lc_program *p, const lc_directive *d, lk_error *err);
+lk_status lc_check_sides(const lc_program *program, const lc_directive *directive, lk_error *err);
 
 /* ---- chunks.c ---- */
 
 /* The dim of a value that dim d of its operand k becomes; -1: it is summed over, or repeated. */
-int lc_dim_to(const lc_program *p, int id, int k, int d);
+int lc_dim_to(const lc_program *program, int id, int k, int d);
 /* For each value of a set that feeds itself the dim along which it is cut, as a directive asks; -1 for those that every
  * chunk needs as a whole, and for all where the chunks are tensors of a list. */
-lk_status lc_chunk_dims(const lc_program *p, const uint8_t *set, const lc_directive *d, int *dims, lk_error *err);
+lk_status lc_chunk_dims(const lc_program *program, const uint8_t *set, const lc_directive *directive, int *dims, lk_error *err);
 
 /* ---- directives; each gives a new program ---- */
 typedef lk_status lc_rewriter(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err);
@@ -115,19 +115,19 @@ typedef struct lc_mover {
 	int count;
 } lc_mover;
 
-lk_status lc_mover_open(lc_mover *m, const lc_program *p, lc_moves *out, lk_error *err);
-void lc_mover_close(lc_mover *m);
+lk_status lc_mover_open(lc_mover *mover, const lc_program *program, lc_moves *out, lk_error *err);
+void lc_mover_close(lc_mover *mover);
 /* A directive on words, in the file's arena; NULL when memory is out. */
-lc_directive *lc_move(const lc_mover *m, lc_directive_kind kind, const int *words, int count);
+lc_directive *lc_move(const lc_mover *mover, lc_directive_kind kind, const int *words, int count);
 /* Gives it new names like these ("rs"), as many as `count`. */
-bool lc_move_names(const lc_mover *m, lc_directive *d, const char *const *names, int count);
-lk_status lc_move_add(lc_mover *m, const lc_directive *d, lk_error *err);
+bool lc_move_names(const lc_mover *mover, lc_directive *directive, const char *const *names, int count);
+lk_status lc_move_add(lc_mover *mover, const lc_directive *directive, lk_error *err);
 /* Adds it if it applies. */
-lk_status lc_move_try(lc_mover *m, const lc_directive *d, bool *applies, lk_error *err);
+lk_status lc_move_try(lc_mover *mover, const lc_directive *directive, bool *applies, lk_error *err);
 
 /* moves_bundles.c: what runs together, once the values are what they shall be. */
-lk_status lc_move_buckets(lc_mover *m, lk_error *err);
-lk_status lc_move_fuse(lc_mover *m, lk_error *err);
-lk_status lc_move_overlap(lc_mover *m, lk_error *err);
+lk_status lc_move_buckets(lc_mover *mover, lk_error *err);
+lk_status lc_move_fuse(lc_mover *mover, lk_error *err);
+lk_status lc_move_overlap(lc_mover *mover, lk_error *err);
 
 #endif

@@ -51,114 +51,114 @@ static double whole_degree(lc_degree a) { return a.above + a.below; }
 
 /* ---- hashes ---- */
 
-static lc_degree hashed(struct counter *c, const lc_node *n, double count) {
-	for (int i = 0; i < n->inputs; i++) c->out->argument = fmax(c->out->argument, whole_degree(c->of[n->in[i]]));
-	c->out->hashes += count;
+static lc_degree hashed(struct counter *counter, const lc_node *node, double count) {
+	for (int i = 0; i < node->inputs; i++) counter->out->argument = fmax(counter->out->argument, whole_degree(counter->of[node->in[i]]));
+	counter->out->hashes += count;
 	return (lc_degree){1, 0};
 }
 
-static lc_degree divided(struct counter *c, const lc_node *n, double count) {
-	hashed(c, n, count);
-	return over(c->of[n->in[0]], c->of[n->in[1]]);
+static lc_degree divided(struct counter *counter, const lc_node *node, double count) {
+	hashed(counter, node, count);
+	return over(counter->of[node->in[0]], counter->of[node->in[1]]);
 }
 
 /* Whole literal exponents are products, as in run_map.c; others, and those of integers below 0, hashes. */
-static lc_degree raised(struct counter *c, const lc_node *n, double count) {
-	const lc_node *e = &c->p->nodes.at[n->in[1]];
-	bool minus = e->op == LC_NEG;
-	if (minus) e = &c->p->nodes.at[e->in[0]];
-	if (e->op != LC_CONST || e->dtype != LC_WEAK_INT || e->number > 1024) return hashed(c, n, count);
-	lc_degree a = c->of[n->in[0]], power = saturate(a.above * e->number, a.below * e->number);
+static lc_degree raised(struct counter *counter, const lc_node *node, double count) {
+	const lc_node *value = &counter->p->nodes.at[node->in[1]];
+	bool minus = value->op == LC_NEG;
+	if (minus) value = &counter->p->nodes.at[value->in[0]];
+	if (value->op != LC_CONST || value->dtype != LC_WEAK_INT || value->number > 1024) return hashed(counter, node, count);
+	lc_degree a = counter->of[node->in[0]], power = saturate(a.above * value->number, a.below * value->number);
 	if (!minus) return power;
-	hashed(c, n, count);
+	hashed(counter, node, count);
 	return larger((lc_degree){1, 0}, over((lc_degree){0, 0}, power));
 }
 
 /* ---- by operation ---- */
 
-static lc_degree of_map(struct counter *c, const lc_node *n, double count) {
-	lc_degree a = c->of[n->in[0]], b = n->inputs > 1 ? c->of[n->in[1]] : a;
-	bool integer = lc_is_integer((lc_dtype)n->dtype) && n->dtype != LC_WEAK_INT;
-	switch (n->op) {
+static lc_degree of_map(struct counter *counter, const lc_node *node, double count) {
+	lc_degree a = counter->of[node->in[0]], b = node->inputs > 1 ? counter->of[node->in[1]] : a;
+	bool integer = lc_is_integer((lc_dtype)node->dtype) && node->dtype != LC_WEAK_INT;
+	switch (node->op) {
 	case LC_ADD: case LC_SUB: return plus(a, b);
 	case LC_MUL: return times(a, b);
-	case LC_DIV: return integer ? hashed(c, n, count) : divided(c, n, count);
-	case LC_POW: return raised(c, n, count);
+	case LC_DIV: return integer ? hashed(counter, node, count) : divided(counter, node, count);
+	case LC_POW: return raised(counter, node, count);
 	case LC_NEG: case LC_COPY: return a;
-	case LC_CAST: hashed(c, n, count); return larger(a, (lc_degree){1, 0});
-	case LC_SELECT: return plus(times(a, b), times(plus(a, (lc_degree){0, 0}), c->of[n->in[2]]));
-	case LC_MIN: case LC_MAX: c->out->choices++; return larger(a, b);
-	default: return hashed(c, n, count);
+	case LC_CAST: hashed(counter, node, count); return larger(a, (lc_degree){1, 0});
+	case LC_SELECT: return plus(times(a, b), times(plus(a, (lc_degree){0, 0}), counter->of[node->in[2]]));
+	case LC_MIN: case LC_MAX: counter->out->choices++; return larger(a, b);
+	default: return hashed(counter, node, count);
 	}
 }
 
-static lk_status elements(const struct counter *c, const lc_node *n, double *out, lk_error *err) {
+static lk_status elements(const struct counter *counter, const lc_node *node, double *out, lk_error *err) {
 	int64_t whole[LC_RANK];
 	*out = 0;
-	for (int64_t item = 0; item < lc_items(c->p, c->s, n); item++) {
+	for (int64_t item = 0; item < lc_items(counter->p, counter->s, node); item++) {
 		double all = 1;
-		LK_TRY(lc_whole_shape(c->p, n, c->s, item, whole, err));
-		for (int d = 0; d < n->rank; d++) all *= (double)whole[d];
+		LK_TRY(lc_whole_shape(counter->p, node, counter->s, item, whole, err));
+		for (int d = 0; d < node->rank; d++) all *= (double)whole[d];
 		*out += all;
 	}
 	return LK_OK;
 }
 
 /* Ranks that hold elements of their own. */
-static double copies(const struct counter *c, const lc_node *n) {
+static double copies(const struct counter *counter, const lc_node *node) {
 	double all = 1;
-	for (int a = 0; a < c->p->axis_count; a++)
-		if (n->layout[a].kind == LC_P || n->layout[a].kind == LC_L) all *= (double)c->s->symbol[a];
+	for (int a = 0; a < counter->p->axis_count; a++)
+		if (node->layout[a].kind == LC_P || node->layout[a].kind == LC_L) all *= (double)counter->s->symbol[a];
 	return all;
 }
 
 /* How many terms a sum has, at most: the elements that it is taken over, on all ranks. */
-static lk_status terms(const struct counter *c, const lc_node *n, double *out, lk_error *err) {
+static lk_status terms(const struct counter *counter, const lc_node *node, double *out, lk_error *err) {
 	*out = 1;
-	switch (lc_ops[n->op].family) {
-	case LC_RED: case LC_TOTALS: case LC_CONTRACT: return elements(c, &c->p->nodes.at[n->in[0]], out, err);
-	case LC_COMM: *out = (double)c->s->symbol[n->axis]; return LK_OK;
-	case LC_ROWS: *out = (double)lc_ranks(c->p, c->s); return LK_OK;
+	switch (lc_ops[node->op].family) {
+	case LC_RED: case LC_TOTALS: case LC_CONTRACT: return elements(counter, &counter->p->nodes.at[node->in[0]], out, err);
+	case LC_COMM: *out = (double)counter->s->symbol[node->axis]; return LK_OK;
+	case LC_ROWS: *out = (double)lc_ranks(counter->p, counter->s); return LK_OK;
 	default: return LK_OK;
 	}
 }
 
-static lk_status of_node(struct counter *c, int id, lk_error *err) {
-	const lc_node *n = &c->p->nodes.at[id];
+static lk_status of_node(struct counter *counter, int id, lk_error *err) {
+	const lc_node *node = &counter->p->nodes.at[id];
 	double count, many;
-	lc_degree a = n->inputs ? c->of[n->in[0]] : (lc_degree){1, 0}, *to = &c->of[id];
-	LK_TRY(elements(c, n, &count, err));
-	LK_TRY(terms(c, n, &many, err));
-	count *= copies(c, n);
-	switch (lc_ops[n->op].family) {
-	case LC_LEAF: *to = n->op == LC_CONST || n->op == LC_SIZE ? (lc_degree){0, 0} : a; break;
-	case LC_MAP: *to = of_map(c, n, count); break;
-	case LC_CONTRACT: *to = sum(times(a, c->of[n->in[1]]), many); break;
-	case LC_EFFECT: *to = c->of[n->in[n->op == LC_UPDATE]]; break;
+	lc_degree a = node->inputs ? counter->of[node->in[0]] : (lc_degree){1, 0}, *to = &counter->of[id];
+	LK_TRY(elements(counter, node, &count, err));
+	LK_TRY(terms(counter, node, &many, err));
+	count *= copies(counter, node);
+	switch (lc_ops[node->op].family) {
+	case LC_LEAF: *to = node->op == LC_CONST || node->op == LC_SIZE ? (lc_degree){0, 0} : a; break;
+	case LC_MAP: *to = of_map(counter, node, count); break;
+	case LC_CONTRACT: *to = sum(times(a, counter->of[node->in[1]]), many); break;
+	case LC_EFFECT: *to = counter->of[node->in[node->op == LC_UPDATE]]; break;
 	case LC_RED:
-		*to = n->op == LC_RED_NORM ? times(a, a) : a;
+		*to = node->op == LC_RED_NORM ? times(a, a) : a;
 		*to = sum(*to, many);
-		if (n->op == LC_RED_MAX || n->op == LC_RED_MIN) c->out->choices++, *to = a;
-		if (n->op != LC_RED_NORM) break;
-		c->out->argument = fmax(c->out->argument, whole_degree(*to));
-		*to = hashed(c, n, count);
+		if (node->op == LC_RED_MAX || node->op == LC_RED_MIN) counter->out->choices++, *to = a;
+		if (node->op != LC_RED_NORM) break;
+		counter->out->argument = fmax(counter->out->argument, whole_degree(*to));
+		*to = hashed(counter, node, count);
 		break;
 	default: *to = sum(a, many); break;
 	}
 	return LK_OK;
 }
 
-lk_status lc_degrees_of(const lc_program *p, const lc_sizes *s, lc_degrees *out, lk_error *err) {
+lk_status lc_degrees_of(const lc_program *program, const lc_sizes *sizes, lc_degrees *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	int results[LC_VALUES], count = 0;
-	struct counter c = {.p = p, .s = s, .of = LK_ARRAY(&arena, lc_degree, p->nodes.count), .out = out};
+	struct counter c = {.p = program, .s = sizes, .of = LK_ARRAY(&arena, lc_degree, program->nodes.count), .out = out};
 	*out = (lc_degrees){0};
 	lk_status status = c.of ? LK_OK : lk_oom(err);
-	for (int id = 0; id < (int)p->nodes.count && status == LK_OK; id++) status = of_node(&c, id, err);
-	if (status == LK_OK) status = lc_results(p, results, LC_VALUES, &count, err);
+	for (int id = 0; id < (int)program->nodes.count && status == LK_OK; id++) status = of_node(&c, id, err);
+	if (status == LK_OK) status = lc_results(program, results, LC_VALUES, &count, err);
 	for (int i = 0; i < count && status == LK_OK; i++) {
 		/* A partial result is put together as a sum over all ranks. */
-		lc_degree whole = sum(c.of[results[i]], (double)lc_ranks(p, s));
+		lc_degree whole = sum(c.of[results[i]], (double)lc_ranks(program, sizes));
 		out->result = fmax(out->result, whole_degree(whole));
 	}
 	lk_arena_free(&arena);

@@ -31,36 +31,36 @@ static inline double cut(double x, int digits) {
 	return x;
 }
 
-static inline double round_narrow(double x, const struct narrow *f) {
+static inline double round_narrow(double x, const struct narrow *narrow) {
 	if (isnan(x)) return x;
-	if (fabs(x) < f->least) return rint(x / f->step) * f->step; /* subnormal: whole multiples of the smallest one */
-	double y = isinf(x) ? x : cut(x, f->digits);
-	if (fabs(y) <= f->top) return y;
-	return copysign(f->saturates ? f->top : INFINITY, x);
+	if (fabs(x) < narrow->least) return rint(x / narrow->step) * narrow->step; /* subnormal: whole multiples of the smallest one */
+	double y = isinf(x) ? x : cut(x, narrow->digits);
+	if (fabs(y) <= narrow->top) return y;
+	return copysign(narrow->saturates ? narrow->top : INFINITY, x);
 }
 
 void lc_round_all(lc_dtype to, double *x, int64_t count) {
-	const struct narrow *f = narrow_of(to);
+	const struct narrow *narrow = narrow_of(to);
 	if (to == LC_F32)
 		for (int64_t i = 0; i < count; i++) x[i] = (double)(float)x[i];
-	if (!f) return;
-	const struct narrow held = *f;
+	if (!narrow) return;
+	const struct narrow held = *narrow;
 	for (int64_t i = 0; i < count; i++) x[i] = round_narrow(x[i], &held);
 }
 
 double lc_roundoff(lc_dtype t) {
-	const struct narrow *f = narrow_of(t);
-	return f ? ldexp(1, -f->digits) : t == LC_F32 ? 0x1p-24 : t == LC_F64 ? 0x1p-53 : 0;
+	const struct narrow *narrow = narrow_of(t);
+	return narrow ? ldexp(1, -narrow->digits) : t == LC_F32 ? 0x1p-24 : t == LC_F64 ? 0x1p-53 : 0;
 }
 
 double lc_largest(lc_dtype t) {
-	const struct narrow *f = narrow_of(t);
-	return f ? f->top : t == LC_F32 ? FLT_MAX : DBL_MAX;
+	const struct narrow *narrow = narrow_of(t);
+	return narrow ? narrow->top : t == LC_F32 ? FLT_MAX : DBL_MAX;
 }
 
 double lc_rounding(lc_dtype t, double x) {
-	const struct narrow *f = narrow_of(t);
-	double least = f ? f->step / 2 : t == LC_F32 ? 0x1p-150 : 0;
+	const struct narrow *narrow = narrow_of(t);
+	double least = narrow ? narrow->step / 2 : t == LC_F32 ? 0x1p-150 : 0;
 	return isfinite(x) ? fmax(lc_roundoff(t) * fabs(x), least) : 0;
 }
 

@@ -14,7 +14,7 @@ struct block {
 	_Alignas(16) unsigned char cells[];
 };
 
-static void *start_of(const lc_cells *c) { return c->number ? (void *)c->number : (void *)c->element; }
+static void *start_of(const lc_cells *cells) { return cells->number ? (void *)cells->number : (void *)cells->element; }
 
 static struct block *block_of(const lc_cells *c) { return (struct block *)((char *)start_of(c) - offsetof(struct block, cells)); }
 
@@ -26,13 +26,13 @@ lk_status lc_cells_new(lc_run *run, int64_t count, lc_cells *out, lk_error *err)
 		return lk_hint(err, "give smaller --sizes");
 	}
 	_Static_assert(sizeof(double) == sizeof(uint64_t), "cells of both kinds have one size");
-	struct block *b = calloc(1, sizeof *b + (size_t)count * sizeof(double));
-	if (!b) return lk_oom(err);
-	b->users = 1;
+	struct block *block = calloc(1, sizeof *block + (size_t)count * sizeof(double));
+	if (!block) return lk_oom(err);
+	block->users = 1;
 	run->held += count;
 	*out = (lc_cells){.count = count};
-	if (lc_in_field(run)) out->element = (uint64_t *)(void *)b->cells;
-	else out->number = (double *)(void *)b->cells;
+	if (lc_in_field(run)) out->element = (uint64_t *)(void *)block->cells;
+	else out->number = (double *)(void *)block->cells;
 	/* cppcheck-suppress memleak ; `out` holds what is in it */
 	return LK_OK;
 }
@@ -42,32 +42,32 @@ void lc_cells_share(const lc_cells *from, lc_cells *out) {
 	*out = *from;
 }
 
-void lc_cells_drop(lc_run *run, lc_cells *c) {
-	if (!lc_held(c)) return;
-	if (--block_of(c)->users == 0) {
-		run->held -= c->count;
-		free(block_of(c));
+void lc_cells_drop(lc_run *run, lc_cells *cells) {
+	if (!lc_held(cells)) return;
+	if (--block_of(cells)->users == 0) {
+		run->held -= cells->count;
+		free(block_of(cells));
 	}
-	*c = (lc_cells){0};
+	*cells = (lc_cells){0};
 }
 
 /* ---- places ---- */
 
-lk_status lc_box_of(const lc_run *run, const lc_node *n, int64_t item, int64_t rank, lc_box *box, bool *held,
+lk_status lc_box_of(const lc_run *run, const lc_node *node, int64_t item, int64_t rank, lc_box *box, bool *held,
 					lk_error *err) {
 	int64_t whole[LC_RANK];
-	LK_TRY(lc_whole_shape(run->p, n, run->s, item, whole, err));
-	box->rank = n->rank, box->count = 1;
-	*held = lc_local_part(run->p, n, run->s, whole, rank, box->begin, box->extent);
-	for (int d = 0; d < n->rank && *held; d++) box->count *= box->extent[d];
+	LK_TRY(lc_whole_shape(run->p, node, run->s, item, whole, err));
+	box->rank = node->rank, box->count = 1;
+	*held = lc_local_part(run->p, node, run->s, whole, rank, box->begin, box->extent);
+	for (int d = 0; d < node->rank && *held; d++) box->count *= box->extent[d];
 	return LK_OK;
 }
 
 lk_status lc_operand(const lc_at *at, int i, const lc_cells **cells, lc_box *box) {
-	const lc_node *x = &at->run->p->nodes.at[at->n->in[i]];
-	int64_t item = x->list < 0 ? 0 : at->item;
+	const lc_node *node = &at->run->p->nodes.at[at->n->in[i]];
+	int64_t item = node->list < 0 ? 0 : at->item;
 	bool held;
-	LK_TRY(lc_box_of(at->run, x, item, at->rank, box, &held, at->err));
+	LK_TRY(lc_box_of(at->run, node, item, at->rank, box, &held, at->err));
 	*cells = lc_part_of(at->run, at->n->in[i], item, at->rank);
 	if (held && lc_held(*cells)) return LK_OK;
 	return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d reads value %d, which rank %lld does not hold", at->id,
@@ -85,26 +85,26 @@ lk_status lc_run_wrong(const lc_at *at, const char *fmt, ...) {
 	return lc_wrong(at->run->p, at->n->line, at->n->column, at->err, "%s", what);
 }
 
-lk_status lc_run_spend(lc_run *run, const lc_node *n, double products, lk_error *err) {
+lk_status lc_run_spend(lc_run *run, const lc_node *node, double products, lk_error *err) {
 	double work = (double)run->work + products, limit = run->o.work > 0 ? run->o.work : LC_WORK_LIMIT;
 	if (work <= limit) return run->work = (int64_t)work, LK_OK;
-	lc_wrong(run->p, n->line, n->column, err, "more than %.0f products in all", limit);
+	lc_wrong(run->p, node->line, node->column, err, "more than %.0f products in all", limit);
 	return lk_hint(err, "give smaller --sizes");
 }
 
 /* ---- one value ---- */
 
-int lc_same_cells(const lc_node *n) {
-	if (n->op == LC_UPDATE) return 1;
-	return n->op == LC_OUT || n->op == LC_COPY || n->op == LC_LOCAL || n->op == LC_SLICED ? 0 : -1;
+int lc_same_cells(const lc_node *node) {
+	if (node->op == LC_UPDATE) return 1;
+	return node->op == LC_OUT || node->op == LC_COPY || node->op == LC_LOCAL || node->op == LC_SLICED ? 0 : -1;
 }
 
-static lc_operation *operation(const lc_node *n) {
-	switch (lc_ops[n->op].family) {
+static lc_operation *operation(const lc_node *node) {
+	switch (lc_ops[node->op].family) {
 	case LC_LEAF: return lc_run_leaf;
 	case LC_MAP: return lc_run_map;
 	case LC_DROP: return lc_run_dropout;
-	case LC_CONTRACT: return n->op == LC_MATMUL ? lc_run_matmul : lc_run_conv;
+	case LC_CONTRACT: return node->op == LC_MATMUL ? lc_run_matmul : lc_run_conv;
 	case LC_ROWS: return lc_run_rows;
 	case LC_RED: return lc_run_red;
 	case LC_TOTALS: return lc_run_total;
@@ -113,32 +113,32 @@ static lc_operation *operation(const lc_node *n) {
 }
 
 static lk_status on_rank(lc_run *run, int id, int64_t item, int64_t rank, lk_error *err) {
-	const lc_node *n = &run->p->nodes.at[id];
-	lc_at at = {.run = run, .n = n, .id = id, .item = item, .rank = rank, .err = err};
+	const lc_node *node = &run->p->nodes.at[id];
+	lc_at at = {.run = run, .n = node, .id = id, .item = item, .rank = rank, .err = err};
 	bool held;
-	LK_TRY(lc_box_of(run, n, item, rank, &at.box, &held, err));
+	LK_TRY(lc_box_of(run, node, item, rank, &at.box, &held, err));
 	if (!held) return LK_OK;
 	at.out = lc_part_of(run, id, item, rank);
-	int same = lc_same_cells(n);
-	if (same < 0) return operation(n)(&at);
-	const lc_cells *x;
+	int same = lc_same_cells(node);
+	if (same < 0) return operation(node)(&at);
+	const lc_cells *cells;
 	lc_box box;
-	LK_TRY(lc_operand(&at, same, &x, &box));
-	if (x->count != at.box.count)
+	LK_TRY(lc_operand(&at, same, &cells, &box));
+	if (cells->count != at.box.count)
 		return lc_run_wrong(&at, "slices are not equal, and no tensors of one shape: %lld elements, not %lld",
-							(long long)x->count, (long long)at.box.count);
-	lc_cells_share(x, at.out);
+							(long long)cells->count, (long long)at.box.count);
+	lc_cells_share(cells, at.out);
 	return LK_OK;
 }
 
 static lk_status run_value(lc_run *run, int id, lk_error *err) {
-	const lc_node *n = &run->p->nodes.at[id];
-	int64_t items = lc_items(run->p, run->s, n);
-	bool together = (lc_ops[n->op].family == LC_COMM || n->op == LC_SEND) && lc_same_cells(n) < 0;
+	const lc_node *node = &run->p->nodes.at[id];
+	int64_t items = lc_items(run->p, run->s, node);
+	bool together = (lc_ops[node->op].family == LC_COMM || node->op == LC_SEND) && lc_same_cells(node) < 0;
 	run->parts[id] = LK_ARRAY(&run->arena, lc_cells, (size_t)(items * run->ranks));
 	if (!run->parts[id]) return lk_oom(err);
 	for (int64_t item = 0; item < items; item++) {
-		if (together) LK_TRY(lc_run_comm(run, n, id, item, err));
+		if (together) LK_TRY(lc_run_comm(run, node, id, item, err));
 		for (int64_t rank = 0; rank < run->ranks && !together; rank++) LK_TRY(on_rank(run, id, item, rank, err));
 	}
 	return LK_OK;
@@ -150,9 +150,9 @@ static void drop_value(lc_run *run, int id) {
 }
 
 static void drop_read(lc_run *run, int id) {
-	const lc_node *n = &run->p->nodes.at[id];
-	for (int i = 0; i < n->inputs; i++)
-		if (run->last_reader[n->in[i]] == id) drop_value(run, n->in[i]);
+	const lc_node *node = &run->p->nodes.at[id];
+	for (int i = 0; i < node->inputs; i++)
+		if (run->last_reader[node->in[i]] == id) drop_value(run, node->in[i]);
 	if (run->last_reader[id] < 0) drop_value(run, id);
 }
 
@@ -163,9 +163,9 @@ static lk_status note_readers(lc_run *run, lk_error *err) {
 	run->last_reader = LK_ARRAY(&run->arena, int, (size_t)values);
 	if (!run->last_reader) return lk_oom(err);
 	for (int id = 0; id < values; id++) {
-		const lc_node *n = &run->p->nodes.at[id];
+		const lc_node *node = &run->p->nodes.at[id];
 		run->last_reader[id] = -1;
-		for (int i = 0; i < n->inputs; i++) run->last_reader[n->in[i]] = id;
+		for (int i = 0; i < node->inputs; i++) run->last_reader[node->in[i]] = id;
 	}
 	LK_TRY(lc_results(run->p, results, LC_VALUES, &count, err));
 	for (int i = 0; i < count; i++) run->last_reader[results[i]] = values;
@@ -178,10 +178,10 @@ static lk_status check_settings(const lc_run *run, lk_error *err) {
 		size_t count = 0;
 		bool found = false;
 		for (size_t id = 0; id < run->p->nodes.count; id++) {
-			const lc_node *n = &run->p->nodes.at[id];
-			if (n->op != LC_SCALAR) continue;
-			known[count++] = n->name;
-			found |= strcmp(n->name, run->o.settings[i].name) == 0;
+			const lc_node *node = &run->p->nodes.at[id];
+			if (node->op != LC_SCALAR) continue;
+			known[count++] = node->name;
+			found |= strcmp(node->name, run->o.settings[i].name) == 0;
 		}
 		if (found) continue;
 		const char *near = lk_nearest(run->o.settings[i].name, known, count);
@@ -216,10 +216,10 @@ static lk_status run_all(lc_run *run, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lc_run_program(const lc_program *p, const lc_sizes *s, const lc_run_options *o, lc_run **out, lk_error *err) {
+lk_status lc_run_program(const lc_program *program, const lc_sizes *sizes, const lc_run_options *options, lc_run **out, lk_error *err) {
 	lc_run *run = *out = calloc(1, sizeof *run);
 	if (!run) return lk_oom(err);
-	run->p = p, run->s = s, run->o = *o;
+	run->p = program, run->s = sizes, run->o = *options;
 	lk_status status = run_all(run, err);
 	if (status == LK_OK) return LK_OK;
 	lc_run_free(run);
@@ -243,23 +243,23 @@ const lc_cells *lc_run_local(const lc_run *run, int id, int64_t item, int64_t ra
 
 /* ---- results ---- */
 
-static int last_version(const lc_program *p, const char *name) {
-	for (int id = (int)p->nodes.count; id-- > 0;) {
-		const lc_node *n = &p->nodes.at[id];
-		if ((n->op == LC_STATE || n->op == LC_UPDATE) && n->name && strcmp(n->name, name) == 0) return id;
+static int last_version(const lc_program *program, const char *name) {
+	for (int id = (int)program->nodes.count; id-- > 0;) {
+		const lc_node *node = &program->nodes.at[id];
+		if ((node->op == LC_STATE || node->op == LC_UPDATE) && node->name && strcmp(node->name, name) == 0) return id;
 	}
 	return -1;
 }
 
-lk_status lc_results(const lc_program *p, int *ids, int limit, int *count, lk_error *err) {
+lk_status lc_results(const lc_program *program, int *ids, int limit, int *count, lk_error *err) {
 	*count = 0;
 	for (int pass = 0; pass < 2; pass++)
-		for (int id = 0; id < (int)p->nodes.count; id++) {
-			const lc_node *n = &p->nodes.at[id];
-			if (n->op != (pass ? LC_STATE : LC_OUT)) continue;
-			if (pass && !n->name) return lk_fail(err, LK_ERR_INTERNAL, p->name, "a state without a name");
-			if (*count == limit) return lk_fail(err, LK_ERR_INTERNAL, p->name, "more than %d results", limit);
-			ids[(*count)++] = pass ? last_version(p, n->name) : id;
+		for (int id = 0; id < (int)program->nodes.count; id++) {
+			const lc_node *node = &program->nodes.at[id];
+			if (node->op != (pass ? LC_STATE : LC_OUT)) continue;
+			if (pass && !node->name) return lk_fail(err, LK_ERR_INTERNAL, program->name, "a state without a name");
+			if (*count == limit) return lk_fail(err, LK_ERR_INTERNAL, program->name, "more than %d results", limit);
+			ids[(*count)++] = pass ? last_version(program, node->name) : id;
 		}
 	return LK_OK;
 }

@@ -39,37 +39,37 @@ enum {
  * its fixed size or `ranks` (the last axis; the others 1, or what sends and roots need), dims such that all conditions
  * hold. Refused: unknown names (with the nearest), numbers < 1 or too large, lists of unequal length, conditions that
  * do not hold, groups beyond the axis, an axis of fixed size given another. *out must be freed in every case. */
-lk_status lc_sizes_read(const lc_program *p, const char *text, int64_t ranks, lc_sizes *out, lk_error *err);
+lk_status lc_sizes_read(const lc_program *program, const char *text, int64_t ranks, lc_sizes *out, lk_error *err);
 /* The same with what the text leaves out drawn by seed: dims that hold the conditions, small, mostly not divisible by
  * anything. axes: ranks where the text does not say; 0: as above, of 1 rank. */
-lk_status lc_sizes_draw(const lc_program *p, const char *text, const int64_t axes[LC_AXES], uint64_t seed,
+lk_status lc_sizes_draw(const lc_program *program, const char *text, const int64_t axes[LC_AXES], uint64_t seed,
 						lc_sizes *out, lk_error *err);
-void lc_sizes_free(lc_sizes *s);
+void lc_sizes_free(lc_sizes *sizes);
 /* Whether they fit the program: conditions hold, all extents are numbers >= 1, groups exist. Sizes of one program serve
  * those rewritten from it, unless the mesh is refined. */
-lk_status lc_sizes_check(const lc_program *p, const lc_sizes *s, lk_error *err);
+lk_status lc_sizes_check(const lc_program *program, const lc_sizes *sizes, lk_error *err);
 
 /* The part of it that is about axes and indices alone. */
-lk_status lc_sizes_check_mesh(const lc_program *p, const lc_sizes *s, lk_error *err);
+lk_status lc_sizes_check_mesh(const lc_program *program, const lc_sizes *sizes, lk_error *err);
 /* The sizes of p for a program that was rewritten from it, q: the same, or, where q has several axes in place of one of
  * p (groups, and ranks of a group; "dp" has become "dp_o" and "dp_i"), that axis' ranks divided among them. Refused:
  * ranks that do not divide. *out must be freed in every case. */
-lk_status lc_sizes_refine(const lc_program *p, const lc_sizes *s, const lc_program *q, lc_sizes *out, lk_error *err);
+lk_status lc_sizes_refine(const lc_program *program, const lc_sizes *sizes, const lc_program *q, lc_sizes *out, lk_error *err);
 
-int64_t lc_ranks(const lc_program *p, const lc_sizes *s);     /* of the whole mesh */
+int64_t lc_ranks(const lc_program *program, const lc_sizes *sizes);     /* of the whole mesh */
 /* Ranks count with the last axis fastest. */
-int64_t lc_coordinate(const lc_program *p, const lc_sizes *s, int64_t rank, int axis);
-int64_t lc_items(const lc_program *p, const lc_sizes *s, const lc_node *n); /* 1 for a value of no list */
+int64_t lc_coordinate(const lc_program *program, const lc_sizes *sizes, int64_t rank, int axis);
+int64_t lc_items(const lc_program *program, const lc_sizes *sizes, const lc_node *node); /* 1 for a value of no list */
 /* The symbols' values for one tensor of a list. */
-void lc_item_symbols(const lc_program *p, const lc_sizes *s, int64_t item, int64_t out[LC_SYMBOLS]);
+void lc_item_symbols(const lc_program *program, const lc_sizes *sizes, int64_t item, int64_t out[LC_SYMBOLS]);
 /* Extents of the whole tensor. `item`: which of its list. */
-lk_status lc_whole_shape(const lc_program *p, const lc_node *n, const lc_sizes *s, int64_t item, int64_t out[LC_RANK],
+lk_status lc_whole_shape(const lc_program *program, const lc_node *node, const lc_sizes *sizes, int64_t item, int64_t out[LC_RANK],
 						 lk_error *err);
 /* What `rank` holds: first element and extent along each dim; extents may be 0. False: it holds nothing, for the value
  * lives on another group or root. */
-bool lc_local_part(const lc_program *p, const lc_node *n, const lc_sizes *s, const int64_t whole[LC_RANK], int64_t rank,
+bool lc_local_part(const lc_program *program, const lc_node *node, const lc_sizes *sizes, const int64_t whole[LC_RANK], int64_t rank,
 				   int64_t begin[LC_RANK], int64_t extent[LC_RANK]);
-int64_t lc_group_place(const lc_program *p, const lc_sizes *s, const lc_group *g); /* the coordinate that it names */
+int64_t lc_group_place(const lc_program *program, const lc_sizes *sizes, const lc_group *group); /* the coordinate that it names */
 
 /* ---- run: the interpreter: what a program means, on every rank of a mesh, in one process.
  *
@@ -122,7 +122,7 @@ typedef struct lc_cells {
 	uint64_t *element;              /* FIELD: 0 .. 2^61 - 2, else NULL */
 } lc_cells;
 
-lk_status lc_run_program(const lc_program *p, const lc_sizes *s, const lc_run_options *o, lc_run **out, lk_error *err);
+lk_status lc_run_program(const lc_program *program, const lc_sizes *sizes, const lc_run_options *options, lc_run **out, lk_error *err);
 void lc_run_free(lc_run *run);      /* accepts NULL */
 /* What a rank holds of a value; NULL where it holds nothing. */
 const lc_cells *lc_run_local(const lc_run *run, int id, int64_t item, int64_t rank);
@@ -136,14 +136,14 @@ lk_status lc_run_whole_of(lc_run *run, int id, int64_t item, int64_t rank, const
 
 /* The numbers of rows of the tables that an input is an index of, directly or moved about; returns how many there are,
  * up to `limit`. Its integers are drawn below the smallest. */
-int lc_index_rows(const lc_program *p, int id, lc_dim *out, int limit);
+int lc_index_rows(const lc_program *program, int id, lc_dim *out, int limit);
 /* The rank that a draw counts with: its number among the axes where ranks differ (P, L), last axis fastest, plus 1; 0
  * where they do not differ. */
-uint32_t lc_draw_rank(const lc_program *p, const lc_node *n, const lc_sizes *s, int64_t rank);
+uint32_t lc_draw_rank(const lc_program *program, const lc_node *node, const lc_sizes *sizes, int64_t rank);
 
 /* What a program leaves behind, in this order everywhere: its outputs in order, then the last version of each state in
  * the order of declaration. Ids in p; *count of them. */
-lk_status lc_results(const lc_program *p, int *ids, int limit, int *count, lk_error *err);
+lk_status lc_results(const lc_program *program, int *ids, int limit, int *count, lk_error *err);
 
 /* verify.c: whether two programs do the same: results agree bit for bit in the field, on every mesh, for every draw. */
 typedef struct lc_verify_options {
@@ -170,7 +170,7 @@ typedef struct lc_verdict {
 	char tried[192];                /* the meshes, "1 2 3", "1x1 1x2 ..." */
 } lc_verdict;
 
-lk_status lc_verify(const lc_program *original, const lc_program *rewritten, const lc_verify_options *o,
+lk_status lc_verify(const lc_program *original, const lc_program *rewritten, const lc_verify_options *options,
 					lc_verdict *out, lk_error *err);
 
 /* ---- summary: what a run has left behind, in few numbers. */
@@ -188,12 +188,12 @@ typedef struct lc_summary {
 	int firsts;
 } lc_summary;
 
-lk_status lc_summarize(lc_run *run, const lc_program *p, const lc_sizes *s, int id, lc_summary *out, lk_error *err);
+lk_status lc_summarize(lc_run *run, const lc_program *program, const lc_sizes *sizes, int id, lc_summary *out, lk_error *err);
 /* The first rank of each group of ranks that holds a tensor of its own: of ranks that are 0 on every axis but those of
  * L. */
-bool lc_first_of_local(const lc_program *p, const lc_node *n, const lc_sizes *s, int64_t rank);
+bool lc_first_of_local(const lc_program *program, const lc_node *node, const lc_sizes *sizes, int64_t rank);
 /* "w", or "out 1" for the first output without a name. */
-char *lc_result_name(const lc_program *p, int id, char *out, size_t size);
+char *lc_result_name(const lc_program *program, int id, char *out, size_t size);
 
 /* ---- degree: how far agreement on random elements of the field proves that programs are equal (degree.c). */
 
@@ -209,7 +209,7 @@ typedef struct lc_degrees {
 	int choices;           /* maxima and minima */
 } lc_degrees;
 
-lk_status lc_degrees_of(const lc_program *p, const lc_sizes *s, lc_degrees *out, lk_error *err);
+lk_status lc_degrees_of(const lc_program *program, const lc_sizes *sizes, lc_degrees *out, lk_error *err);
 /* The chance that two programs which differ at these sizes agree in one draw, at most. */
 double lc_chance(const lc_degrees *a, const lc_degrees *b);
 

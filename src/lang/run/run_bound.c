@@ -104,11 +104,11 @@ static double both_rounded(lc_dtype t, double y, double carry, int steps) {
 }
 
 /* Own rounding; literals are rounded to the format when they are met. */
-static double rounded(const lc_node *n, const double x[], double y, double carry) {
-	lc_dtype t = (lc_dtype)n->dtype;
-	if (exact(n->op)) return 0;
-	if ((n->op >= LC_SQRT && n->op <= LC_ERF) || n->op == LC_POW) return both_rounded(t, y, carry, LIBRARY);
-	if (n->op == LC_GELU || n->op == LC_SIGMOID) return both_rounded(t, fmax(fabs(x[0]), fabs(y)), carry, LIBRARY);
+static double rounded(const lc_node *node, const double x[], double y, double carry) {
+	lc_dtype t = (lc_dtype)node->dtype;
+	if (exact(node->op)) return 0;
+	if ((node->op >= LC_SQRT && node->op <= LC_ERF) || node->op == LC_POW) return both_rounded(t, y, carry, LIBRARY);
+	if (node->op == LC_GELU || node->op == LC_SIGMOID) return both_rounded(t, fmax(fabs(x[0]), fabs(y)), carry, LIBRARY);
 	return both_rounded(t, y, carry, 1);
 }
 
@@ -121,54 +121,54 @@ struct row_state {
 
 static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
 					  const int64_t stride[LC_INPUTS]) {
-	const struct row_state *s = state;
-	lc_dtype t = (lc_dtype)s->n->dtype;
+	const struct row_state *row_state = state;
+	lc_dtype t = (lc_dtype)row_state->n->dtype;
 	bool whole = lc_is_integer(t);
 	for (int64_t i = 0; i < count; i++) {
-		double x[LC_INPUTS] = {0}, e[LC_INPUTS] = {0}, y = s->y[out + i];
-		for (int k = 0; k < s->n->inputs; k++) {
-			x[k] = s->x[k][in[k] + i * stride[k]];
-			e[k] = s->e[k][in[k] + i * stride[k]];
-			if (s->weak[k] && lc_round(t, x[k]) != x[k]) e[k] += lc_rounding(t, x[k]);
+		double x[LC_INPUTS] = {0}, e[LC_INPUTS] = {0}, y = row_state->y[out + i];
+		for (int k = 0; k < row_state->n->inputs; k++) {
+			x[k] = row_state->x[k][in[k] + i * stride[k]];
+			e[k] = row_state->e[k][in[k] + i * stride[k]];
+			if (row_state->weak[k] && lc_round(t, x[k]) != x[k]) e[k] += lc_rounding(t, x[k]);
 		}
-		bool truth = t == LC_BOOL && s->n->op == LC_CAST; /* compares with 0 */
-		double carry = truth ? compared(x, e) : carried(s->n->op, x, e, y);
-		double bound = carry + rounded(s->n, x, y, carry);
-		s->out[out + i] = whole && bound > 0 ? bound + 1 : bound; /* integers are truncated */
+		bool truth = t == LC_BOOL && row_state->n->op == LC_CAST; /* compares with 0 */
+		double carry = truth ? compared(x, e) : carried(row_state->n->op, x, e, y);
+		double bound = carry + rounded(row_state->n, x, y, carry);
+		row_state->out[out + i] = whole && bound > 0 ? bound + 1 : bound; /* integers are truncated */
 	}
 }
 
-static lk_status bound_map(struct bounds *b, lc_at *at) {
+static lk_status bound_map(struct bounds *bounds, lc_at *at) {
 	const lc_cells *x[LC_INPUTS], *e[LC_INPUTS];
 	lc_walk w;
 	lc_at values = *at;
 	struct row_state s = {.n = at->n, .out = at->out->number};
-	values.run = (lc_run *)(uintptr_t)b->run; /* read only */
+	values.run = (lc_run *)(uintptr_t)bounds->run; /* read only */
 	LK_TRY(lc_walk_operands(&values, &w, x));
 	LK_TRY(lc_walk_operands(at, &w, e));
-	s.y = lc_part_of(b->run, at->id, at->item, at->rank)->number;
+	s.y = lc_part_of(bounds->run, at->id, at->item, at->rank)->number;
 	for (int i = 0; i < at->n->inputs; i++) {
 		s.x[i] = x[i]->number, s.e[i] = e[i]->number;
 		s.weak[i] =
-			lc_is_weak((lc_dtype)b->run->p->nodes.at[at->n->in[i]].dtype) && !lc_is_weak((lc_dtype)at->n->dtype);
+			lc_is_weak((lc_dtype)bounds->run->p->nodes.at[at->n->in[i]].dtype) && !lc_is_weak((lc_dtype)at->n->dtype);
 	}
 	if (at->box.count) lc_each_row(&w, at->n->inputs, bound_row, &s);
 	return LK_OK;
 }
 
-static lk_status bound_dropout(struct bounds *b, lc_at *at) {
-	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank), *x, *e;
+static lk_status bound_dropout(struct bounds *bounds, lc_at *at) {
+	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank), *x, *e;
 	lc_at values = *at;
 	lc_box box;
-	values.run = (lc_run *)(uintptr_t)b->run; /* read only */
+	values.run = (lc_run *)(uintptr_t)bounds->run; /* read only */
 	LK_TRY(lc_operand(&values, 0, &x, &box));
 	LK_TRY(lc_operand(at, 0, &e, &box));
 	/* 1 - p is rounded too, and may be multiplied by its inverse. A zero was dropped, if it was none before: a sum that
 	 * is zero here by the order of its additions is none elsewhere. */
-	for (int64_t i = 0; i < y->count; i++) {
-		bool dropped = y->number[i] == 0 && x->number[i] != 0;
+	for (int64_t i = 0; i < cells->count; i++) {
+		bool dropped = cells->number[i] == 0 && x->number[i] != 0;
 		double carry = e->number[i] / (1 - at->n->number);
-		at->out->number[i] = dropped ? 0 : carry + both_rounded((lc_dtype)at->n->dtype, y->number[i], carry, 3);
+		at->out->number[i] = dropped ? 0 : carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 3);
 	}
 	return LK_OK;
 }
@@ -183,45 +183,45 @@ static double square_of(double x, double e) { return (fabs(x) + e) * (fabs(x) + 
 static double bound_of(double x, double e) { return (void)x, e; }
 static double value_of(double x, double e) { return (void)e, x; }
 
-static lk_status form_part(struct bounds *b, int id, int64_t at, form *f) {
-	const lc_cells *x = &b->run->parts[id][at], *e = &b->out->parts[id][at];
-	lc_cells *to = &b->scratch.parts[id][at];
-	lc_cells_drop(&b->scratch, to);
-	if (!x->number) return LK_OK;
-	LK_TRY(lc_cells_new(&b->scratch, x->count, to, b->err));
-	for (int64_t i = 0; i < x->count; i++) to->number[i] = f(x->number[i], e->number[i]);
+static lk_status form_part(struct bounds *bounds, int id, int64_t at, form *f) {
+	const lc_cells *cells = &bounds->run->parts[id][at], *e = &bounds->out->parts[id][at];
+	lc_cells *to = &bounds->scratch.parts[id][at];
+	lc_cells_drop(&bounds->scratch, to);
+	if (!cells->number) return LK_OK;
+	LK_TRY(lc_cells_new(&bounds->scratch, cells->count, to, bounds->err));
+	for (int64_t i = 0; i < cells->count; i++) to->number[i] = f(cells->number[i], e->number[i]);
 	return LK_OK;
 }
 
-static int64_t parts_of(const struct bounds *b, int id) {
-	return lc_items(b->run->p, b->run->s, &b->run->p->nodes.at[id]) * b->run->ranks;
+static int64_t parts_of(const struct bounds *bounds, int id) {
+	return lc_items(bounds->run->p, bounds->run->s, &bounds->run->p->nodes.at[id]) * bounds->run->ranks;
 }
 
-static lk_status make_room(struct bounds *b, int id) {
-	if (!b->scratch.parts[id]) b->scratch.parts[id] = LK_ARRAY(&b->scratch.arena, lc_cells, (size_t)parts_of(b, id));
-	return b->scratch.parts[id] ? LK_OK : lk_oom(b->err);
+static lk_status make_room(struct bounds *bounds, int id) {
+	if (!bounds->scratch.parts[id]) bounds->scratch.parts[id] = LK_ARRAY(&bounds->scratch.arena, lc_cells, (size_t)parts_of(bounds, id));
+	return bounds->scratch.parts[id] ? LK_OK : lk_oom(bounds->err);
 }
 
 enum { ALL_RANKS = -1 };
 
 /* Operand `id` in a form, on one rank or on all. */
-static lk_status take_form(struct bounds *b, int id, int64_t rank, form *f) {
-	LK_TRY(make_room(b, id));
-	for (int64_t i = 0; i < parts_of(b, id); i++)
-		if (rank == ALL_RANKS || i % b->run->ranks == rank) LK_TRY(form_part(b, id, i, f));
+static lk_status take_form(struct bounds *bounds, int id, int64_t rank, form *f) {
+	LK_TRY(make_room(bounds, id));
+	for (int64_t i = 0; i < parts_of(bounds, id); i++)
+		if (rank == ALL_RANKS || i % bounds->run->ranks == rank) LK_TRY(form_part(bounds, id, i, f));
 	return LK_OK;
 }
 
-static void drop_form(struct bounds *b, int id) {
-	for (int64_t i = 0; b->scratch.parts[id] && i < parts_of(b, id); i++)
-		lc_cells_drop(&b->scratch, &b->scratch.parts[id][i]);
+static void drop_form(struct bounds *bounds, int id) {
+	for (int64_t i = 0; bounds->scratch.parts[id] && i < parts_of(bounds, id); i++)
+		lc_cells_drop(&bounds->scratch, &bounds->scratch.parts[id][i]);
 }
 
 /* The operation on the forms of its operands, in double. */
-static lk_status apply(struct bounds *b, const lc_at *at, const lc_node *n, lc_operation *operation, lc_cells *out) {
+static lk_status apply(struct bounds *bounds, const lc_at *at, const lc_node *node, lc_operation *operation, lc_cells *out) {
 	lc_at other = *at;
-	other.run = &b->scratch, other.n = n, other.out = out;
-	b->scratch.work = 0;
+	other.run = &bounds->scratch, other.n = node, other.out = out;
+	bounds->scratch.work = 0;
 	return operation(&other);
 }
 
@@ -231,27 +231,27 @@ struct linear {
 	double slack;
 };
 
-static void combine(const struct bounds *b, const lc_at *at, const struct linear *l, const lc_cells of[3]) {
-	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
-	for (int64_t i = 0; i < y->count; i++) {
-		double apart = of[0].number[i] - (l->least ? of[1].number[i] : 0);
-		double carry = (isnan(apart) ? INFINITY : fmax(apart, 0)) + l->slack * of[2].number[i];
-		at->out->number[i] = carry + both_rounded((lc_dtype)at->n->dtype, y->number[i], carry, 1);
+static void combine(const struct bounds *bounds, const lc_at *at, const struct linear *linear, const lc_cells of[3]) {
+	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
+	for (int64_t i = 0; i < cells->count; i++) {
+		double apart = of[0].number[i] - (linear->least ? of[1].number[i] : 0);
+		double carry = (isnan(apart) ? INFINITY : fmax(apart, 0)) + linear->slack * of[2].number[i];
+		at->out->number[i] = carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 1);
 	}
 }
 
-static lk_status bound_linear(struct bounds *b, const lc_at *at, const lc_node *n, const struct linear *l) {
-	form *const forms[3] = {l->most, l->least, l->size};
+static lk_status bound_linear(struct bounds *bounds, const lc_at *at, const lc_node *node, const struct linear *linear) {
+	form *const forms[3] = {linear->most, linear->least, linear->size};
 	lc_cells of[3] = {{0}};
 	lk_status status = LK_OK;
 	for (int k = 0; k < 3 && status == LK_OK; k++) {
-		for (int i = 0; i < n->inputs && forms[k] && status == LK_OK; i++)
-			status = take_form(b, n->in[i], at->rank, forms[k]);
-		if (forms[k] && status == LK_OK) status = apply(b, at, n, l->operation, &of[k]);
+		for (int i = 0; i < node->inputs && forms[k] && status == LK_OK; i++)
+			status = take_form(bounds, node->in[i], at->rank, forms[k]);
+		if (forms[k] && status == LK_OK) status = apply(bounds, at, node, linear->operation, &of[k]);
 	}
-	if (status == LK_OK) combine(b, at, l, of);
-	for (int k = 0; k < 3; k++) lc_cells_drop(&b->scratch, &of[k]);
-	for (int i = 0; i < n->inputs; i++) drop_form(b, n->in[i]);
+	if (status == LK_OK) combine(bounds, at, linear, of);
+	for (int k = 0; k < 3; k++) lc_cells_drop(&bounds->scratch, &of[k]);
+	for (int i = 0; i < node->inputs; i++) drop_form(bounds, node->in[i]);
 	return status;
 }
 
@@ -266,82 +266,82 @@ static double sum_slack(lc_dtype t, double n) {
 }
 
 /* The elements that one of the result is made of, at most. */
-static lk_status summands(const struct bounds *b, const lc_at *at, double *out) {
-	const lc_node *x = &b->run->p->nodes.at[at->n->in[0]];
+static lk_status summands(const struct bounds *bounds, const lc_at *at, double *out) {
+	const lc_node *node = &bounds->run->p->nodes.at[at->n->in[0]];
 	int64_t whole[LC_RANK];
 	double all = 1;
-	LK_TRY(lc_whole_shape(b->run->p, x, b->run->s, x->list < 0 || at->n->op == LC_TOTAL ? 0 : at->item, whole, b->err));
-	for (int d = 0; d < x->rank; d++) all *= (double)whole[d];
-	if (at->n->op == LC_TOTAL) all = (double)lc_items(b->run->p, b->run->s, x);
-	if (at->n->op == LC_MATMUL) all = (double)whole[x->rank - (at->n->ta ? 2 : 1)];
+	LK_TRY(lc_whole_shape(bounds->run->p, node, bounds->run->s, node->list < 0 || at->n->op == LC_TOTAL ? 0 : at->item, whole, bounds->err));
+	for (int d = 0; d < node->rank; d++) all *= (double)whole[d];
+	if (at->n->op == LC_TOTAL) all = (double)lc_items(bounds->run->p, bounds->run->s, node);
+	if (at->n->op == LC_MATMUL) all = (double)whole[node->rank - (at->n->ta ? 2 : 1)];
 	if (at->n->op == LC_CONV2D) {
-		const lc_node *w = &b->run->p->nodes.at[at->n->in[1]];
-		LK_TRY(lc_whole_shape(b->run->p, w, b->run->s, w->list < 0 ? 0 : at->item, whole, b->err));
+		const lc_node *value = &bounds->run->p->nodes.at[at->n->in[1]];
+		LK_TRY(lc_whole_shape(bounds->run->p, value, bounds->run->s, value->list < 0 ? 0 : at->item, whole, bounds->err));
 		all = (double)(whole[1] * whole[2]) * (double)whole[3];
 	}
 	*out = all;
 	return LK_OK;
 }
 
-static lk_status bound_sum(struct bounds *b, lc_at *at) {
+static lk_status bound_sum(struct bounds *bounds, lc_at *at) {
 	lc_node n = *at->n;
 	double count;
 	n.dtype = LC_F64;
-	LK_TRY(summands(b, at, &count));
+	LK_TRY(summands(bounds, at, &count));
 	double slack = sum_slack((lc_dtype)at->n->dtype, count);
 	switch (at->n->op) {
-	case LC_MATMUL: return bound_linear(b, at, &n, &(struct linear){lc_run_matmul, most_of, size_of, most_of, slack});
-	case LC_CONV2D: return bound_linear(b, at, &n, &(struct linear){lc_run_conv, most_of, size_of, most_of, slack});
-	case LC_TOTAL: return bound_linear(b, at, &n, &(struct linear){lc_run_total, bound_of, NULL, most_of, slack});
+	case LC_MATMUL: return bound_linear(bounds, at, &n, &(struct linear){lc_run_matmul, most_of, size_of, most_of, slack});
+	case LC_CONV2D: return bound_linear(bounds, at, &n, &(struct linear){lc_run_conv, most_of, size_of, most_of, slack});
+	case LC_TOTAL: return bound_linear(bounds, at, &n, &(struct linear){lc_run_total, bound_of, NULL, most_of, slack});
 	case LC_RED_MAX: case LC_RED_MIN:
 		n.op = LC_RED_MAX; /* no element's bound is larger */
-		return bound_linear(b, at, &n, &(struct linear){lc_run_red, bound_of, NULL, bound_of, 0});
-	default: return bound_linear(b, at, &n, &(struct linear){lc_run_red, bound_of, NULL, most_of, slack});
+		return bound_linear(bounds, at, &n, &(struct linear){lc_run_red, bound_of, NULL, bound_of, 0});
+	default: return bound_linear(bounds, at, &n, &(struct linear){lc_run_red, bound_of, NULL, most_of, slack});
 	}
 }
 
 /* The root of a sum of squares: first the bound of the sum, then that of its root. */
-static lk_status bound_norm(struct bounds *b, lc_at *at) {
-	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
+static lk_status bound_norm(struct bounds *bounds, lc_at *at) {
+	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	lc_node n = *at->n;
 	double count;
 	n.dtype = LC_F64, n.op = LC_RED_SUM;
-	LK_TRY(summands(b, at, &count));
+	LK_TRY(summands(bounds, at, &count));
 	double slack = sum_slack((lc_dtype)at->n->dtype, count);
-	LK_TRY(bound_linear(b, at, &n, &(struct linear){lc_run_red, slack_of, NULL, square_of, slack}));
-	for (int64_t i = 0; i < y->count; i++) {
-		double carry = root(y->number[i] * y->number[i], at->out->number[i]);
-		at->out->number[i] = carry + both_rounded((lc_dtype)at->n->dtype, y->number[i], carry, 2);
+	LK_TRY(bound_linear(bounds, at, &n, &(struct linear){lc_run_red, slack_of, NULL, square_of, slack}));
+	for (int64_t i = 0; i < cells->count; i++) {
+		double carry = root(cells->number[i] * cells->number[i], at->out->number[i]);
+		at->out->number[i] = carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 2);
 	}
 	return LK_OK;
 }
 
-static lk_status bound_rows(struct bounds *b, lc_at *at) {
+static lk_status bound_rows(struct bounds *bounds, lc_at *at) {
 	lc_node n = *at->n;
 	lc_cells rows = {0};
 	n.dtype = LC_F64;
-	LK_TRY(take_form(b, n.in[0], at->rank, bound_of));
-	LK_TRY(take_form(b, n.in[1], at->rank, value_of));
-	lk_status status = apply(b, at, &n, lc_run_rows, &rows);
+	LK_TRY(take_form(bounds, n.in[0], at->rank, bound_of));
+	LK_TRY(take_form(bounds, n.in[1], at->rank, value_of));
+	lk_status status = apply(bounds, at, &n, lc_run_rows, &rows);
 	for (int64_t i = 0; i < rows.count && status == LK_OK; i++) at->out->number[i] = rows.number[i];
-	lc_cells_drop(&b->scratch, &rows);
-	drop_form(b, n.in[0]);
-	drop_form(b, n.in[1]);
+	lc_cells_drop(&bounds->scratch, &rows);
+	drop_form(bounds, n.in[0]);
+	drop_form(bounds, n.in[1]);
 	return status;
 }
 
 /* ---- between ranks ---- */
 
-static bool sums_ranks(const lc_node *n) {
-	return (n->op == LC_ALLREDUCE || n->op == LC_REDUCESCATTER || n->op == LC_REDUCE) && n->reduce == LC_SUM;
+static bool sums_ranks(const lc_node *node) {
+	return (node->op == LC_ALLREDUCE || node->op == LC_REDUCESCATTER || node->op == LC_REDUCE) && node->reduce == LC_SUM;
 }
 
 /* Bounds move as the values do; of a maximum, the largest holds. */
-static lk_status move_bounds(struct bounds *b, int id, int64_t item) {
-	lc_node n = b->run->p->nodes.at[id];
+static lk_status move_bounds(struct bounds *bounds, int id, int64_t item) {
+	lc_node n = bounds->run->p->nodes.at[id];
 	n.dtype = LC_F64;
 	if (n.reduce != LC_SUM) n.reduce = LC_RMAX;
-	return lc_run_comm(b->out, &n, id, item, b->err);
+	return lc_run_comm(bounds->out, &n, id, item, bounds->err);
 }
 
 /* What two orders of additions make of a sum over ranks whose terms have these sizes in the run, and elsewhere. */
@@ -349,82 +349,82 @@ static double reordered(lc_dtype t, double grown, double here, double elsewhere)
 	return lc_is_real(t) && (1 + grown) * elsewhere > lc_largest(t) ? INFINITY : grown * (here + elsewhere);
 }
 
-static lk_status add_rank_roundoff(struct bounds *b, int id, int64_t item) {
-	lc_node n = b->run->p->nodes.at[id];
+static lk_status add_rank_roundoff(struct bounds *bounds, int id, int64_t item) {
+	lc_node n = bounds->run->p->nodes.at[id];
 	lc_dtype t = (lc_dtype)n.dtype;
-	double grown = growth(lc_roundoff(t), (double)(b->run->s->symbol[n.axis] - 1));
+	double grown = growth(lc_roundoff(t), (double)(bounds->run->s->symbol[n.axis] - 1));
 	n.dtype = LC_F64;
-	LK_TRY(take_form(b, n.in[0], ALL_RANKS, size_of));
-	LK_TRY(make_room(b, id));
-	lk_status status = lc_run_comm(&b->scratch, &n, id, item, b->err);
-	for (int64_t rank = 0; rank < b->run->ranks && status == LK_OK; rank++) {
-		lc_cells *e = lc_part_of(b->out, id, item, rank);
-		const lc_cells *sizes = lc_part_of(&b->scratch, id, item, rank);
-		bool shared = n.op == LC_ALLREDUCE && lc_coordinate(b->run->p, b->run->s, rank, n.axis) != 0;
-		for (int64_t i = 0; i < e->count && !shared; i++)
-			e->number[i] += reordered(t, grown, sizes->number[i], sizes->number[i] + e->number[i]);
+	LK_TRY(take_form(bounds, n.in[0], ALL_RANKS, size_of));
+	LK_TRY(make_room(bounds, id));
+	lk_status status = lc_run_comm(&bounds->scratch, &n, id, item, bounds->err);
+	for (int64_t rank = 0; rank < bounds->run->ranks && status == LK_OK; rank++) {
+		lc_cells *cells = lc_part_of(bounds->out, id, item, rank);
+		const lc_cells *sizes = lc_part_of(&bounds->scratch, id, item, rank);
+		bool shared = n.op == LC_ALLREDUCE && lc_coordinate(bounds->run->p, bounds->run->s, rank, n.axis) != 0;
+		for (int64_t i = 0; i < cells->count && !shared; i++)
+			cells->number[i] += reordered(t, grown, sizes->number[i], sizes->number[i] + cells->number[i]);
 	}
-	drop_form(b, id);
-	drop_form(b, n.in[0]);
+	drop_form(bounds, id);
+	drop_form(bounds, n.in[0]);
 	return status;
 }
 
-static lk_status bound_comm(struct bounds *b, int id, int64_t item) {
-	const lc_node *n = &b->run->p->nodes.at[id];
-	LK_TRY(move_bounds(b, id, item));
-	return sums_ranks(n) ? add_rank_roundoff(b, id, item) : LK_OK;
+static lk_status bound_comm(struct bounds *bounds, int id, int64_t item) {
+	const lc_node *node = &bounds->run->p->nodes.at[id];
+	LK_TRY(move_bounds(bounds, id, item));
+	return sums_ranks(node) ? add_rank_roundoff(bounds, id, item) : LK_OK;
 }
 
 /* ---- all values ---- */
 
-static lk_status bound_operation(struct bounds *b, lc_at *at) {
+static lk_status bound_operation(struct bounds *bounds, lc_at *at) {
 	switch (lc_ops[at->n->op].family) {
-	case LC_MAP: return bound_map(b, at);
-	case LC_DROP: return bound_dropout(b, at);
-	case LC_ROWS: return bound_rows(b, at);
-	case LC_RED: return at->n->op == LC_RED_NORM ? bound_norm(b, at) : bound_sum(b, at);
-	case LC_CONTRACT: case LC_TOTALS: return bound_sum(b, at);
+	case LC_MAP: return bound_map(bounds, at);
+	case LC_DROP: return bound_dropout(bounds, at);
+	case LC_ROWS: return bound_rows(bounds, at);
+	case LC_RED: return at->n->op == LC_RED_NORM ? bound_norm(bounds, at) : bound_sum(bounds, at);
+	case LC_CONTRACT: case LC_TOTALS: return bound_sum(bounds, at);
 	default: return LK_OK;
 	}
 }
 
 /* Nearer to the largest number than the bound, one of two executions may have overflown. Saturation is no step. */
-static void bound_overflow(const struct bounds *b, const lc_at *at) {
-	const lc_cells *y = lc_part_of(b->run, at->id, at->item, at->rank);
+static void bound_overflow(const struct bounds *bounds, const lc_at *at) {
+	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	lc_dtype t = (lc_dtype)at->n->dtype;
 	double top = lc_is_real(t) && isinf(lc_highest(t)) ? lc_largest(t) : INFINITY;
-	for (int64_t i = 0; i < y->count; i++) {
+	for (int64_t i = 0; i < cells->count; i++) {
 		double *bound = &at->out->number[i];
-		if (isnan(*bound) || (*bound > 0 && fabs(y->number[i]) + *bound > top)) *bound = INFINITY;
+		if (isnan(*bound) || (*bound > 0 && fabs(cells->number[i]) + *bound > top)) *bound = INFINITY;
 	}
 }
 
-static lk_status bound_part(struct bounds *b, lc_at *at) {
+static lk_status bound_part(struct bounds *bounds, lc_at *at) {
 	int same = lc_same_cells(at->n);
 	if (same >= 0) {
-		lc_cells_share(lc_part_of(b->out, at->n->in[same], at->item, at->rank), at->out);
+		lc_cells_share(lc_part_of(bounds->out, at->n->in[same], at->item, at->rank), at->out);
 		return LK_OK;
 	}
-	LK_TRY(lc_cells_new(b->out, at->box.count, at->out, b->err)); /* zeros, which is what leaves have */
-	LK_TRY(bound_operation(b, at));
-	bound_overflow(b, at);
+	LK_TRY(lc_cells_new(bounds->out, at->box.count, at->out, bounds->err)); /* zeros, which is what leaves have */
+	LK_TRY(bound_operation(bounds, at));
+	bound_overflow(bounds, at);
 	return LK_OK;
 }
 
-static lk_status bound_value(struct bounds *b, int id) {
-	const lc_node *n = &b->run->p->nodes.at[id];
-	int64_t items = lc_items(b->run->p, b->run->s, n);
-	bool together = (lc_ops[n->op].family == LC_COMM || n->op == LC_SEND) && lc_same_cells(n) < 0;
-	b->out->parts[id] = LK_ARRAY(&b->out->arena, lc_cells, (size_t)(items * b->run->ranks));
-	if (!b->out->parts[id]) return lk_oom(b->err);
+static lk_status bound_value(struct bounds *bounds, int id) {
+	const lc_node *node = &bounds->run->p->nodes.at[id];
+	int64_t items = lc_items(bounds->run->p, bounds->run->s, node);
+	bool together = (lc_ops[node->op].family == LC_COMM || node->op == LC_SEND) && lc_same_cells(node) < 0;
+	bounds->out->parts[id] = LK_ARRAY(&bounds->out->arena, lc_cells, (size_t)(items * bounds->run->ranks));
+	if (!bounds->out->parts[id]) return lk_oom(bounds->err);
 	for (int64_t item = 0; item < items; item++) {
-		if (together) LK_TRY(bound_comm(b, id, item));
-		for (int64_t rank = 0; rank < b->run->ranks && !together; rank++) {
-			lc_at at = {.run = b->out, .n = n, .id = id, .item = item, .rank = rank, .err = b->err};
+		if (together) LK_TRY(bound_comm(bounds, id, item));
+		for (int64_t rank = 0; rank < bounds->run->ranks && !together; rank++) {
+			lc_at at = {.run = bounds->out, .n = node, .id = id, .item = item, .rank = rank, .err = bounds->err};
 			bool held;
-			LK_TRY(lc_box_of(b->run, n, item, rank, &at.box, &held, b->err));
-			at.out = lc_part_of(b->out, id, item, rank);
-			if (held) LK_TRY(bound_part(b, &at));
+			LK_TRY(lc_box_of(bounds->run, node, item, rank, &at.box, &held, bounds->err));
+			at.out = lc_part_of(bounds->out, id, item, rank);
+			if (held) LK_TRY(bound_part(bounds, &at));
 		}
 	}
 	return LK_OK;

@@ -6,27 +6,27 @@
 
 /* ---- boxes ---- */
 
-static double join_numbers(const lc_join *j, double a, double b) {
-	if (j->reduce == LC_RMAX) return a < b ? b : a;
-	if (j->reduce == LC_RMIN) return b < a ? b : a;
-	if (lc_is_real(j->dtype)) return a + b;
-	return lc_wrap(j->dtype, lc_bits(a) + lc_bits(b));
+static double join_numbers(const lc_join *join, double a, double b) {
+	if (join->reduce == LC_RMAX) return a < b ? b : a;
+	if (join->reduce == LC_RMIN) return b < a ? b : a;
+	if (lc_is_real(join->dtype)) return a + b;
+	return lc_wrap(join->dtype, lc_bits(a) + lc_bits(b));
 }
 
-static void join_row(const lc_join *j, const lc_cells *from, int64_t at, lc_cells *to, int64_t out, int64_t count) {
-	if (!j->combine && to->number) memcpy(to->number + out, from->number + at, (size_t)count * sizeof *to->number);
-	else if (!j->combine) memcpy(to->element + out, from->element + at, (size_t)count * sizeof *to->element);
+static void join_row(const lc_join *join, const lc_cells *from, int64_t at, lc_cells *to, int64_t out, int64_t count) {
+	if (!join->combine && to->number) memcpy(to->number + out, from->number + at, (size_t)count * sizeof *to->number);
+	else if (!join->combine) memcpy(to->element + out, from->element + at, (size_t)count * sizeof *to->element);
 	else if (to->number) {
 		for (int64_t i = 0; i < count; i++)
-			to->number[out + i] = join_numbers(j, to->number[out + i], from->number[at + i]);
-		lc_round_all(j->dtype, to->number + out, count);
-	} else if (j->reduce == LC_SUM) {
+			to->number[out + i] = join_numbers(join, to->number[out + i], from->number[at + i]);
+		lc_round_all(join->dtype, to->number + out, count);
+	} else if (join->reduce == LC_SUM) {
 		for (int64_t i = 0; i < count; i++)
 			to->element[out + i] = lc_field_add(to->element[out + i], from->element[at + i]);
 	} else {
 		for (int64_t i = 0; i < count; i++)
 			to->element[out + i] =
-				lc_field_choose(j->key, j->reduce == LC_RMAX, to->element[out + i], from->element[at + i]);
+				lc_field_choose(join->key, join->reduce == LC_RMAX, to->element[out + i], from->element[at + i]);
 	}
 }
 
@@ -85,34 +85,34 @@ static int64_t moved(const lc_run *run, int64_t rank, int axis, int64_t to) {
 }
 
 /* The places on the axis whose parts a rank's part is made of: `count` from *first on. */
-static int64_t givers(const lc_run *run, const lc_node *n, int64_t rank, int64_t *first) {
-	*first = lc_group_place(run->p, run->s, &n->from);
-	if (n->op == LC_SEND) return 1;
-	int64_t ranks = run->s->symbol[n->axis], at = lc_coordinate(run->p, run->s, rank, n->axis);
+static int64_t givers(const lc_run *run, const lc_node *node, int64_t rank, int64_t *first) {
+	*first = lc_group_place(run->p, run->s, &node->from);
+	if (node->op == LC_SEND) return 1;
+	int64_t ranks = run->s->symbol[node->axis], at = lc_coordinate(run->p, run->s, rank, node->axis);
 	*first = 0;
-	switch (n->op) {
+	switch (node->op) {
 	case LC_SLICE: *first = at; return 1;
-	case LC_BROADCAST: *first = run->p->nodes.at[n->in[0]].layout[n->axis].root; return 1;
-	case LC_PERMUTE: *first = ((at - n->shift) % ranks + ranks) % ranks; return 1;
+	case LC_BROADCAST: *first = run->p->nodes.at[node->in[0]].layout[node->axis].root; return 1;
+	case LC_PERMUTE: *first = ((at - node->shift) % ranks + ranks) % ranks; return 1;
 	default: return ranks;
 	}
 }
 
 /* Results that are the same on all ranks of the axis: the first of them has made it. */
-static bool share_first(lc_run *run, const lc_node *n, int id, int64_t item, int64_t rank) {
-	if (n->op != LC_ALLREDUCE && n->op != LC_ALLGATHER && n->op != LC_BROADCAST) return false;
-	int64_t first = moved(run, rank, n->axis, 0);
+static bool share_first(lc_run *run, const lc_node *node, int id, int64_t item, int64_t rank) {
+	if (node->op != LC_ALLREDUCE && node->op != LC_ALLGATHER && node->op != LC_BROADCAST) return false;
+	int64_t first = moved(run, rank, node->axis, 0);
 	if (first == rank) return false;
 	lc_cells_share(lc_part_of(run, id, item, first), lc_part_of(run, id, item, rank));
 	return true;
 }
 
 static lk_status take(const lc_at *at, int64_t from, const lc_join *join, int64_t *joined) {
-	const lc_node *x = &at->run->p->nodes.at[at->n->in[0]];
+	const lc_node *node = &at->run->p->nodes.at[at->n->in[0]];
 	const lc_cells *part = lc_part_of(at->run, at->n->in[0], at->item, from);
 	lc_box box;
 	bool held;
-	LK_TRY(lc_box_of(at->run, x, at->item, from, &box, &held, at->err));
+	LK_TRY(lc_box_of(at->run, node, at->item, from, &box, &held, at->err));
 	if (!held || !lc_held(part))
 		return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d takes value %d of rank %lld, which does not hold it",
 					   at->id, at->n->in[0], (long long)from);
@@ -134,12 +134,12 @@ static lk_status collect(lc_at *at) {
 				   (long long)joined, (long long)at->box.count);
 }
 
-lk_status lc_run_comm(lc_run *run, const lc_node *n, int id, int64_t item, lk_error *err) {
+lk_status lc_run_comm(lc_run *run, const lc_node *node, int id, int64_t item, lk_error *err) {
 	for (int64_t rank = 0; rank < run->ranks; rank++) {
-		lc_at at = {.run = run, .n = n, .id = id, .item = item, .rank = rank, .err = err};
+		lc_at at = {.run = run, .n = node, .id = id, .item = item, .rank = rank, .err = err};
 		bool held;
-		LK_TRY(lc_box_of(run, n, item, rank, &at.box, &held, err));
-		if (!held || share_first(run, n, id, item, rank)) continue;
+		LK_TRY(lc_box_of(run, node, item, rank, &at.box, &held, err));
+		if (!held || share_first(run, node, id, item, rank)) continue;
 		at.out = lc_part_of(run, id, item, rank);
 		LK_TRY(lc_cells_new(run, at.box.count, at.out, err));
 		LK_TRY(collect(&at));

@@ -25,41 +25,41 @@ static lk_status sums_new(const lc_at *at, int64_t count, struct sums *out) {
 	return LK_OK;
 }
 
-static void sums_free(struct sums *s) {
-	free(s->number);
-	free(s->element);
+static void sums_free(struct sums *sums) {
+	free(sums->number);
+	free(sums->element);
 }
 
-static void sums_clear(struct sums *s) {
-	if (s->number) memset(s->number, 0, (size_t)s->count * sizeof *s->number);
-	else memset(s->element, 0, (size_t)s->count * sizeof *s->element);
+static void sums_clear(struct sums *sums) {
+	if (sums->number) memset(sums->number, 0, (size_t)sums->count * sizeof *sums->number);
+	else memset(sums->element, 0, (size_t)sums->count * sizeof *sums->element);
 }
 
 /* sums[first + i] += x[at] * row[from + i * step], `count` times. */
-static void add_products(struct sums *s, int64_t first, int64_t count, const lc_cells *x, int64_t at, const lc_cells *row,
+static void add_products(struct sums *sums, int64_t first, int64_t count, const lc_cells *cells, int64_t at, const lc_cells *row,
 						 int64_t from, int64_t step) {
-	if (s->whole) {
-		uint64_t scale = lc_bits(x->number[at]);
-		for (int64_t i = 0; i < count; i++) s->element[first + i] += scale * lc_bits(row->number[from + i * step]);
-	} else if (s->element) {
-		uint64_t scale = x->element[at], *sum = s->element + first;
+	if (sums->whole) {
+		uint64_t scale = lc_bits(cells->number[at]);
+		for (int64_t i = 0; i < count; i++) sums->element[first + i] += scale * lc_bits(row->number[from + i * step]);
+	} else if (sums->element) {
+		uint64_t scale = cells->element[at], *sum = sums->element + first;
 		for (int64_t i = 0; i < count; i++)
 			sum[i] = lc_field_add(sum[i], lc_field_multiply(scale, row->element[from + i * step]));
 	} else if (step == 1) {
 		const double *restrict b = row->number + from;
-		double *restrict sum = s->number + first, scale = x->number[at];
+		double *restrict sum = sums->number + first, scale = cells->number[at];
 		for (int64_t i = 0; i < count; i++) sum[i] += scale * b[i];
 	} else {
-		for (int64_t i = 0; i < count; i++) s->number[first + i] += x->number[at] * row->number[from + i * step];
+		for (int64_t i = 0; i < count; i++) sums->number[first + i] += cells->number[at] * row->number[from + i * step];
 	}
 }
 
-static void sums_store(const struct sums *s, lc_cells *out, int64_t at) {
-	for (int64_t i = 0; i < s->count; i++) {
-		if (out->element) out->element[at + i] = s->element[i];
-		else out->number[at + i] = s->whole ? lc_wrap(s->dtype, s->element[i]) : s->number[i];
+static void sums_store(const struct sums *sums, lc_cells *out, int64_t at) {
+	for (int64_t i = 0; i < sums->count; i++) {
+		if (out->element) out->element[at + i] = sums->element[i];
+		else out->number[at + i] = sums->whole ? lc_wrap(sums->dtype, sums->element[i]) : sums->number[i];
 	}
-	if (out->number) lc_round_all(s->dtype, out->number + at, s->count);
+	if (out->number) lc_round_all(sums->dtype, out->number + at, sums->count);
 }
 
 /* ---- matmul ---- */
@@ -72,33 +72,33 @@ struct matrix {
 };
 
 /* Batch dims align at the last one; those of extent 1 are repeated. */
-static void lay_out(struct matrix *m, const lc_at *at, bool transposed) {
-	int rank = m->box.rank, shift = at->box.rank - rank;
-	int64_t columns = m->box.extent[rank - 1], step = columns * m->box.extent[rank - 2];
-	m->row = transposed ? 1 : columns, m->column = transposed ? columns : 1;
-	memset(m->batch, 0, sizeof m->batch);
-	for (int d = rank - 2; d-- > 0; step *= m->box.extent[d])
-		m->batch[d + shift] = m->box.extent[d] == 1 && at->box.extent[d + shift] != 1 ? 0 : step;
+static void lay_out(struct matrix *matrix, const lc_at *at, bool transposed) {
+	int rank = matrix->box.rank, shift = at->box.rank - rank;
+	int64_t columns = matrix->box.extent[rank - 1], step = columns * matrix->box.extent[rank - 2];
+	matrix->row = transposed ? 1 : columns, matrix->column = transposed ? columns : 1;
+	memset(matrix->batch, 0, sizeof matrix->batch);
+	for (int d = rank - 2; d-- > 0; step *= matrix->box.extent[d])
+		matrix->batch[d + shift] = matrix->box.extent[d] == 1 && at->box.extent[d + shift] != 1 ? 0 : step;
 }
 
-static void multiply(const lc_at *at, struct sums *s, const struct matrix *a, int64_t a_at, const struct matrix *b, int64_t b_at,
+static void multiply(const lc_at *at, struct sums *sums, const struct matrix *a, int64_t a_at, const struct matrix *b, int64_t b_at,
 					 int64_t depth, int64_t out) {
 	for (int64_t i = 0; i < at->box.extent[at->box.rank - 2]; i++) {
-		sums_clear(s);
+		sums_clear(sums);
 		for (int64_t k = 0; k < depth; k++)
-			add_products(s, 0, s->count, a->cells, a_at + i * a->row + k * a->column, b->cells, b_at + k * b->row,
+			add_products(sums, 0, sums->count, a->cells, a_at + i * a->row + k * a->column, b->cells, b_at + k * b->row,
 						 b->column);
-		sums_store(s, at->out, out + i * s->count);
+		sums_store(sums, at->out, out + i * sums->count);
 	}
 }
 
-static void each_batch(const lc_at *at, struct sums *s, const struct matrix *a, const struct matrix *b, int64_t depth) {
+static void each_batch(const lc_at *at, struct sums *sums, const struct matrix *a, const struct matrix *b, int64_t depth) {
 	int dims = at->box.rank - 2;
 	int64_t place[LC_RANK] = {0}, size = at->box.extent[dims] * at->box.extent[dims + 1];
 	for (int64_t out = 0; out < at->box.count; out += size) {
 		int64_t a_at = 0, b_at = 0;
 		for (int d = 0; d < dims; d++) a_at += place[d] * a->batch[d], b_at += place[d] * b->batch[d];
-		multiply(at, s, a, a_at, b, b_at, depth, out);
+		multiply(at, sums, a, a_at, b, b_at, depth, out);
 		for (int d = dims; --d >= 0 && ++place[d] == at->box.extent[d];) place[d] = 0;
 	}
 }
@@ -129,29 +129,29 @@ struct image {
 	lc_box box;
 };
 
-static int64_t start(const struct image *x, int64_t i, int64_t j, int64_t k) {
-	return ((i * x->box.extent[1] + j) * x->box.extent[2] + k) * x->box.extent[3];
+static int64_t start(const struct image *image, int64_t i, int64_t j, int64_t k) {
+	return ((i * image->box.extent[1] + j) * image->box.extent[2] + k) * image->box.extent[3];
 }
 
 /* One kernel row over one image row: products of kernel column `column` for all columns of the result that see the
  * image. */
-static void slide(const lc_at *at, struct sums *s, const struct image *x, int64_t x_at, const struct image *w, int64_t w_at,
+static void slide(const lc_at *at, struct sums *sums, const struct image *image, int64_t x_at, const struct image *w, int64_t w_at,
 				  int64_t column) {
-	int64_t stride = at->n->stride, shift = column - at->n->pad, width = x->box.extent[3];
+	int64_t stride = at->n->stride, shift = column - at->n->pad, width = image->box.extent[3];
 	int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
 	int64_t end = shift >= width ? 0 : (width - 1 - shift) / stride + 1;
-	if (end > s->count) end = s->count;
+	if (end > sums->count) end = sums->count;
 	if (first < end)
-		add_products(s, first, end - first, w->cells, w_at + column, x->cells, x_at + first * stride + shift, stride);
+		add_products(sums, first, end - first, w->cells, w_at + column, image->cells, x_at + first * stride + shift, stride);
 }
 
-static void convolve_row(const lc_at *at, struct sums *s, const struct image *x, const struct image *w, int64_t n, int64_t o, int64_t row) {
-	for (int64_t c = 0; c < x->box.extent[1]; c++)
+static void convolve_row(const lc_at *at, struct sums *sums, const struct image *image, const struct image *w, int64_t n, int64_t o, int64_t row) {
+	for (int64_t c = 0; c < image->box.extent[1]; c++)
 		for (int64_t k = 0; k < w->box.extent[2]; k++) {
 			int64_t y = row * at->n->stride + k - at->n->pad;
-			if (y < 0 || y >= x->box.extent[2]) continue;
+			if (y < 0 || y >= image->box.extent[2]) continue;
 			for (int64_t column = 0; column < w->box.extent[3]; column++)
-				slide(at, s, x, start(x, n, c, y), w, start(w, o, c, k), column);
+				slide(at, sums, image, start(image, n, c, y), w, start(w, o, c, k), column);
 		}
 }
 
@@ -190,11 +190,11 @@ static lk_status row_of(const lc_at *at, const lc_cells *index, int64_t i, int64
 lk_status lc_run_rows(lc_at *at) {
 	const lc_cells *table, *index;
 	lc_box box, index_box;
-	const lc_node *t = &at->run->p->nodes.at[at->n->in[0]];
+	const lc_node *node = &at->run->p->nodes.at[at->n->in[0]];
 	int64_t whole[LC_RANK], row = 0;
 	LK_TRY(lc_operand(at, 0, &table, &box));
 	LK_TRY(lc_operand(at, 1, &index, &index_box));
-	LK_TRY(lc_whole_shape(at->run->p, t, at->run->s, t->list < 0 ? 0 : at->item, whole, at->err));
+	LK_TRY(lc_whole_shape(at->run->p, node, at->run->s, node->list < 0 ? 0 : at->item, whole, at->err));
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	int64_t columns = box.extent[1];
 	for (int64_t i = 0; i < index_box.count; i++) {

@@ -7,36 +7,36 @@ enum { PLAIN_BOUND = 8 }; /* of integers that index nothing */
 
 /* ---- what a draw depends on ---- */
 
-static bool ranks_differ(const lc_layout *l) { return l->kind == LC_P || l->kind == LC_L; }
+static bool ranks_differ(const lc_layout *layout) { return layout->kind == LC_P || layout->kind == LC_L; }
 
-uint32_t lc_draw_rank(const lc_program *p, const lc_node *n, const lc_sizes *s, int64_t rank) {
+uint32_t lc_draw_rank(const lc_program *program, const lc_node *node, const lc_sizes *sizes, int64_t rank) {
 	bool any = false;
 	int64_t number = 0;
-	for (int a = 0; a < p->axis_count; a++) {
-		if (!ranks_differ(&n->layout[a])) continue;
+	for (int a = 0; a < program->axis_count; a++) {
+		if (!ranks_differ(&node->layout[a])) continue;
 		any = true;
-		number = number * s->symbol[a] + lc_coordinate(p, s, rank, a);
+		number = number * sizes->symbol[a] + lc_coordinate(program, sizes, rank, a);
 	}
 	return any ? (uint32_t)number + 1 : 0;
 }
 
 /* Whether a value holds the numbers of its operand 0, at other places perhaps. */
-static bool moves(const lc_node *n) {
-	if (n->op == LC_COPY || n->op == LC_OUT || n->op == LC_CAST) return true;
-	return lc_ops[n->op].family == LC_COMM || n->op == LC_SEND;
+static bool moves(const lc_node *node) {
+	if (node->op == LC_COPY || node->op == LC_OUT || node->op == LC_CAST) return true;
+	return lc_ops[node->op].family == LC_COMM || node->op == LC_SEND;
 }
 
-int lc_index_rows(const lc_program *p, int id, lc_dim *out, int limit) {
+int lc_index_rows(const lc_program *program, int id, lc_dim *out, int limit) {
 	bool carries[LC_VALUES] = {false};
 	int count = 0;
 	carries[id] = true;
-	for (size_t i = (size_t)id + 1; i < p->nodes.count; i++) {
-		const lc_node *n = &p->nodes.at[i];
-		int from = n->op == LC_UPDATE ? 1 : 0;
-		if (n->inputs == 0) continue;
-		carries[i] = (moves(n) || n->op == LC_UPDATE) && carries[n->in[from]];
-		if (n->op != LC_GATHER_ROWS || !carries[n->in[1]]) continue;
-		if (count < limit) out[count] = p->nodes.at[n->in[0]].dim[0];
+	for (size_t i = (size_t)id + 1; i < program->nodes.count; i++) {
+		const lc_node *node = &program->nodes.at[i];
+		int from = node->op == LC_UPDATE ? 1 : 0;
+		if (node->inputs == 0) continue;
+		carries[i] = (moves(node) || node->op == LC_UPDATE) && carries[node->in[from]];
+		if (node->op != LC_GATHER_ROWS || !carries[node->in[1]]) continue;
+		if (count < limit) out[count] = program->nodes.at[node->in[0]].dim[0];
 		count++;
 	}
 	return count < limit ? count : limit;
@@ -66,40 +66,40 @@ struct source {
 	int64_t bound;
 };
 
-static double draw_number(const struct source *s, uint64_t index) {
-	uint32_t u = lc_philox(index, s->rank, s->item, s->key);
-	if (s->dtype == LC_BOOL) return u & 1;
-	if (lc_is_integer(s->dtype)) return (double)(u % (uint64_t)(s->bound ? s->bound : PLAIN_BOUND));
-	return lc_round(s->dtype, s->inputs ? (u + 0.5) / 0x1p31 - 1 : (u + 0.5) / 0x1p32 * 15 / 16 + 1.0 / 16);
+static double draw_number(const struct source *source, uint64_t index) {
+	uint32_t u = lc_philox(index, source->rank, source->item, source->key);
+	if (source->dtype == LC_BOOL) return u & 1;
+	if (lc_is_integer(source->dtype)) return (double)(u % (uint64_t)(source->bound ? source->bound : PLAIN_BOUND));
+	return lc_round(source->dtype, source->inputs ? (u + 0.5) / 0x1p31 - 1 : (u + 0.5) / 0x1p32 * 15 / 16 + 1.0 / 16);
 }
 
 /* Two words of two generators, the top 61 bits of them: within 2^-61 of uniform. */
-static uint64_t draw_element(const struct source *s, uint64_t index) {
-	uint64_t high = lc_philox(index, s->rank, s->item, lc_mix(s->key ^ 1)),
-			 low = lc_philox(index, s->rank, s->item, lc_mix(s->key));
+static uint64_t draw_element(const struct source *source, uint64_t index) {
+	uint64_t high = lc_philox(index, source->rank, source->item, lc_mix(source->key ^ 1)),
+			 low = lc_philox(index, source->rank, source->item, lc_mix(source->key));
 	uint64_t element = (high << 32 | low) >> 3;
 	return element == LC_PRIME ? 0 : element;
 }
 
-static void draw_row(const struct source *s, int64_t first, int64_t count, lc_cells *out, int64_t at) {
+static void draw_row(const struct source *source, int64_t first, int64_t count, lc_cells *out, int64_t at) {
 	for (int64_t i = 0; i < count; i++) {
 		uint64_t index = (uint64_t)(first + i);
-		if (!s->field) out->number[at + i] = draw_number(s, index);
-		else if (s->bound) out->element[at + i] = (uint64_t)draw_number(s, index);
-		else out->element[at + i] = draw_element(s, index);
+		if (!source->field) out->number[at + i] = draw_number(source, index);
+		else if (source->bound) out->element[at + i] = (uint64_t)draw_number(source, index);
+		else out->element[at + i] = draw_element(source, index);
 	}
 }
 
 /* ---- one part ---- */
 
 /* The part by rows along its last dim. */
-static void draw_box(const struct source *s, const int64_t whole[LC_RANK], const lc_box *box, lc_cells *out) {
+static void draw_box(const struct source *source, const int64_t whole[LC_RANK], const lc_box *box, lc_cells *out) {
 	int last = box->rank - 1;
 	int64_t row = last < 0 ? 1 : box->extent[last], place[LC_RANK] = {0};
 	for (int64_t at = 0; at < box->count; at += row) {
 		int64_t first = 0;
 		for (int d = 0; d < box->rank; d++) first = first * whole[d] + box->begin[d] + place[d];
-		draw_row(s, first, row, out, at);
+		draw_row(source, first, row, out, at);
 		for (int d = last; --d >= 0 && ++place[d] == box->extent[d];) place[d] = 0;
 	}
 }
@@ -150,11 +150,11 @@ static double size_of(const lc_at *at) {
 }
 
 lk_status lc_run_leaf(lc_at *at) {
-	const lc_run_options *o = &at->run->o;
+	const lc_run_options *options = &at->run->o;
 	if (at->n->op == LC_CONST) return given(at, at->n->number);
 	if (at->n->op == LC_SIZE) return given(at, size_of(at));
-	for (int i = 0; at->n->op == LC_SCALAR && i < o->setting_count; i++)
-		if (strcmp(o->settings[i].name, at->n->name) == 0)
-			return given(at, lc_convert(LC_WEAK_REAL, (lc_dtype)at->n->dtype, o->settings[i].value));
+	for (int i = 0; at->n->op == LC_SCALAR && i < options->setting_count; i++)
+		if (strcmp(options->settings[i].name, at->n->name) == 0)
+			return given(at, lc_convert(LC_WEAK_REAL, (lc_dtype)at->n->dtype, options->settings[i].value));
 	return draw_part(at);
 }

@@ -132,7 +132,7 @@ typedef struct lc_at {
 	lk_error *err;
 } lc_at;
 
-static inline bool lc_held(const lc_cells *c) { return c->number || c->element; }
+static inline bool lc_held(const lc_cells *cells) { return cells->number || cells->element; }
 static inline lc_cells *lc_part_of(const lc_run *run, int id, int64_t item, int64_t rank) {
 	return &run->parts[id][item * run->ranks + rank];
 }
@@ -140,7 +140,7 @@ static inline bool lc_in_field(const lc_run *run) { return run->o.arithmetic == 
 
 /* ---- run.c ---- */
 /* Where the part of a value on a rank lies; false if it has none. */
-lk_status lc_box_of(const lc_run *run, const lc_node *n, int64_t item, int64_t rank, lc_box *box, bool *held,
+lk_status lc_box_of(const lc_run *run, const lc_node *node, int64_t item, int64_t rank, lc_box *box, bool *held,
 					lk_error *err);
 /* Operand i on the rank of `at`, with its box. */
 lk_status lc_operand(const lc_at *at, int i, const lc_cells **cells, lc_box *box);
@@ -148,11 +148,11 @@ lk_status lc_cells_new(lc_run *run, int64_t count, lc_cells *out, lk_error *err)
 void lc_cells_share(const lc_cells *from, lc_cells *out);
 void lc_cells_drop(lc_run *run, lc_cells *cells);
 /* Counts work against the limit of a run. */
-lk_status lc_run_spend(lc_run *run, const lc_node *n, double products, lk_error *err);
+lk_status lc_run_spend(lc_run *run, const lc_node *node, double products, lk_error *err);
 lk_status lc_run_wrong(const lc_at *at, const char *fmt, ...) LK_PRINTF(2, 3);
 
 /* The operand whose cells a value shares, or -1: it is another name, or another view, of it. */
-int lc_same_cells(const lc_node *n);
+int lc_same_cells(const lc_node *node);
 
 /* ---- one file each: fills at->out ---- */
 typedef lk_status lc_operation(lc_at *at);
@@ -161,7 +161,7 @@ lc_operation lc_run_map, lc_run_dropout;              /* run_map.c */
 lc_operation lc_run_red, lc_run_total;                /* run_red.c */
 lc_operation lc_run_matmul, lc_run_conv, lc_run_rows; /* run_contract.c */
 /* run_comm.c: of one tensor, on all ranks at once. `n`: the value's node, or one like it. */
-lk_status lc_run_comm(lc_run *run, const lc_node *n, int id, int64_t item, lk_error *err);
+lk_status lc_run_comm(lc_run *run, const lc_node *node, int id, int64_t item, lk_error *err);
 /* run_bound.c: a run in numbers that has kept all its values; each of *out's is a bound on how far another execution of
  * the same program, or exact arithmetic, may be from it there. */
 lk_status lc_run_bounds(const lc_run *run, lc_run **out, lk_error *err);
@@ -173,11 +173,11 @@ typedef struct lc_walk {
 	int64_t stride[LC_INPUTS][LC_RANK];
 } lc_walk;
 /* The operands of `at` on its rank, aligned with at->box. */
-lk_status lc_walk_operands(const lc_at *at, lc_walk *w, const lc_cells *in[LC_INPUTS]);
+lk_status lc_walk_operands(const lc_at *at, lc_walk *walk, const lc_cells *in[LC_INPUTS]);
 /* Calls for each row of the result: its first element, its length, the first element of each operand and its steps. */
 typedef void lc_on_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
 					   const int64_t stride[LC_INPUTS]);
-void lc_each_row(const lc_walk *w, int inputs, lc_on_row *call, void *state);
+void lc_each_row(const lc_walk *walk, int inputs, lc_on_row *call, void *state);
 
 /* ---- run_map_field.c: one row of a pointwise operation in the field ---- */
 typedef struct lc_field_row {

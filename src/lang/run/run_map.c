@@ -67,32 +67,32 @@ struct numbers {
 };
 
 /* Operand i, `count` numbers from `at` on, in the format that the operation works in. */
-static const double *fetch(const struct numbers *s, int i, int64_t at, int64_t stride, int64_t count, double *room) {
-	const double *from = s->in[i] + at;
-	if (s->from[i] == s->as[i] && stride == 1) return from;
+static const double *fetch(const struct numbers *numbers, int i, int64_t at, int64_t stride, int64_t count, double *room) {
+	const double *from = numbers->in[i] + at;
+	if (numbers->from[i] == numbers->as[i] && stride == 1) return from;
 	if (stride == 0) {
-		double one = s->from[i] == s->as[i] ? *from : lc_convert(s->from[i], s->as[i], *from);
+		double one = numbers->from[i] == numbers->as[i] ? *from : lc_convert(numbers->from[i], numbers->as[i], *from);
 		for (int64_t k = 0; k < count; k++) room[k] = one;
 		return room;
 	}
 	for (int64_t k = 0; k < count; k++)
-		room[k] = s->from[i] == s->as[i] ? from[k * stride] : lc_convert(s->from[i], s->as[i], from[k * stride]);
+		room[k] = numbers->from[i] == numbers->as[i] ? from[k * stride] : lc_convert(numbers->from[i], numbers->as[i], from[k * stride]);
 	return room;
 }
 
 static void number_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
 					   const int64_t stride[LC_INPUTS]) {
-	const struct numbers *s = state;
+	const struct numbers *numbers = state;
 	double room[LC_INPUTS][ROW];
 	const double *x[LC_INPUTS] = {NULL};
 	for (int64_t done = 0; done < count; done += ROW) {
 		int64_t n = count - done < ROW ? count - done : ROW;
-		double *to = s->out + out + done;
-		for (int i = 0; i < s->n->inputs; i++) x[i] = fetch(s, i, in[i] + done * stride[i], stride[i], n, room[i]);
-		bool whole = lc_is_integer(s->working) && s->working != LC_WEAK_INT;
-		if (!whole || !integer_kernel(s->n->op, s->working, n, x[0], x[1], to))
-			real_kernel(s->n->op, n, x[0], x[1], x[2], to);
-		lc_round_all((lc_dtype)s->n->dtype, to, n);
+		double *to = numbers->out + out + done;
+		for (int i = 0; i < numbers->n->inputs; i++) x[i] = fetch(numbers, i, in[i] + done * stride[i], stride[i], n, room[i]);
+		bool whole = lc_is_integer(numbers->working) && numbers->working != LC_WEAK_INT;
+		if (!whole || !integer_kernel(numbers->n->op, numbers->working, n, x[0], x[1], to))
+			real_kernel(numbers->n->op, n, x[0], x[1], x[2], to);
+		lc_round_all((lc_dtype)numbers->n->dtype, to, n);
 	}
 }
 
@@ -106,7 +106,7 @@ static lc_dtype working_format(const lc_at *at) {
 	return LC_WEAK_REAL;
 }
 
-static void map_numbers(const lc_at *at, const lc_walk *w, const lc_cells *const in[LC_INPUTS]) {
+static void map_numbers(const lc_at *at, const lc_walk *walk, const lc_cells *const in[LC_INPUTS]) {
 	struct numbers s = {.n = at->n, .out = at->out->number, .working = working_format(at)};
 	for (int i = 0; i < at->n->inputs; i++) {
 		s.in[i] = in[i]->number;
@@ -114,7 +114,7 @@ static void map_numbers(const lc_at *at, const lc_walk *w, const lc_cells *const
 		bool condition = at->n->op == LC_SELECT && i == 0;
 		s.as[i] = condition || (lc_is_weak(s.from[i]) && lc_is_weak(s.working)) ? s.from[i] : s.working;
 	}
-	lc_each_row(w, at->n->inputs, number_row, &s);
+	lc_each_row(walk, at->n->inputs, number_row, &s);
 }
 
 /* ---- rows of field elements ---- */
@@ -128,17 +128,17 @@ struct elements {
 
 static void element_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
 						const int64_t stride[LC_INPUTS]) {
-	const struct elements *s = state;
+	const struct elements *elements = state;
 	const uint64_t *x[LC_INPUTS] = {NULL};
-	for (int i = 0; i < s->inputs; i++) x[i] = s->in[i] + in[i];
-	lc_map_field(&s->row, count, x, stride, s->out + out);
+	for (int i = 0; i < elements->inputs; i++) x[i] = elements->in[i] + in[i];
+	lc_map_field(&elements->row, count, x, stride, elements->out + out);
 }
 
 /* A literal whole exponent, with or without a sign. */
-static int64_t literal(const lc_program *p, int id) {
-	const lc_node *n = &p->nodes.at[id];
+static int64_t literal(const lc_program *program, int id) {
+	const lc_node *n = &program->nodes.at[id];
 	bool minus = n->op == LC_NEG;
-	if (minus) n = &p->nodes.at[n->in[0]];
+	if (minus) n = &program->nodes.at[n->in[0]];
 	if (n->op != LC_CONST || n->dtype != LC_WEAK_INT || n->number > 1024) return LC_NO_EXPONENT;
 	return minus ? -(int64_t)n->number : (int64_t)n->number;
 }
@@ -150,7 +150,7 @@ static bool embeds(const lc_at *at) {
 	return lc_is_real(to) || !lc_is_real(from);
 }
 
-static void map_elements(const lc_at *at, const lc_walk *w, const lc_cells *const in[LC_INPUTS]) {
+static void map_elements(const lc_at *at, const lc_walk *walk, const lc_cells *const in[LC_INPUTS]) {
 	struct elements s = {.out = at->out->element, .inputs = at->n->inputs};
 	s.row = (lc_field_row){.op = at->n->op, .key = at->run->o.key, .exponent = LC_NO_EXPONENT};
 	s.row.integer = lc_is_integer((lc_dtype)at->n->dtype) && at->n->dtype != LC_WEAK_INT;
@@ -158,7 +158,7 @@ static void map_elements(const lc_at *at, const lc_walk *w, const lc_cells *cons
 	if (s.row.integer && s.row.exponent < 0) s.row.exponent = LC_NO_EXPONENT;
 	s.row.hashed_cast = at->n->op == LC_CAST && !embeds(at);
 	for (int i = 0; i < at->n->inputs; i++) s.in[i] = in[i]->element;
-	lc_each_row(w, at->n->inputs, element_row, &s);
+	lc_each_row(walk, at->n->inputs, element_row, &s);
 }
 
 lk_status lc_run_map(lc_at *at) {
@@ -180,15 +180,15 @@ struct mask {
 	double probability;
 };
 
-static bool kept(const struct mask *m, int64_t index) {
-	return (lc_philox((uint64_t)index, 0, m->item, m->key) + 0.5) / 0x1p32 >= m->probability;
+static bool kept(const struct mask *mask, int64_t index) {
+	return (lc_philox((uint64_t)index, 0, mask->item, mask->key) + 0.5) / 0x1p32 >= mask->probability;
 }
 
-static void drop_row(const lc_at *at, const struct mask *m, const lc_cells *in, int64_t first, int64_t begin, int64_t count) {
-	double scale = 1 - m->probability;
+static void drop_row(const lc_at *at, const struct mask *mask, const lc_cells *in, int64_t first, int64_t begin, int64_t count) {
+	double scale = 1 - mask->probability;
 	uint64_t inverse = lc_field_inverse(lc_field_number(scale));
 	for (int64_t i = 0; i < count; i++) {
-		bool keep = kept(m, first + i);
+		bool keep = kept(mask, first + i);
 		int64_t k = begin + i;
 		if (at->out->number) at->out->number[k] = keep ? in->number[k] / scale : 0;
 		else at->out->element[k] = keep ? lc_field_multiply(in->element[k], inverse) : 0;

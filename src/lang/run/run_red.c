@@ -14,37 +14,37 @@ struct reducer {
 	uint64_t key;
 };
 
-static double join_numbers(const struct reducer *r, double sum, double x) {
-	switch (r->op) {
+static double join_numbers(const struct reducer *reducer, double sum, double x) {
+	switch (reducer->op) {
 	case LC_RED_MAX: return sum < x ? x : sum;
 	case LC_RED_MIN: return x < sum ? x : sum;
 	case LC_RED_NORM: return sum + x * x;
-	default: return r->whole ? lc_wrap(r->dtype, lc_bits(sum) + lc_bits(x)) : sum + x;
+	default: return reducer->whole ? lc_wrap(reducer->dtype, lc_bits(sum) + lc_bits(x)) : sum + x;
 	}
 }
 
-static uint64_t join_elements(const struct reducer *r, uint64_t sum, uint64_t x) {
-	if (r->op == LC_RED_MAX || r->op == LC_RED_MIN) return lc_field_choose(r->key, r->op == LC_RED_MAX, sum, x);
-	return lc_field_add(sum, r->op == LC_RED_NORM ? lc_field_multiply(x, x) : x);
+static uint64_t join_elements(const struct reducer *reducer, uint64_t sum, uint64_t x) {
+	if (reducer->op == LC_RED_MAX || reducer->op == LC_RED_MIN) return lc_field_choose(reducer->key, reducer->op == LC_RED_MAX, sum, x);
+	return lc_field_add(sum, reducer->op == LC_RED_NORM ? lc_field_multiply(x, x) : x);
 }
 
 /* `step` 0: the row goes into one element. */
-static void join_row(const struct reducer *r, const lc_cells *in, int64_t from, int64_t count, lc_cells *out, int64_t to,
+static void join_row(const struct reducer *reducer, const lc_cells *in, int64_t from, int64_t count, lc_cells *out, int64_t to,
 					 int64_t step) {
-	bool plain = out->number && r->op != LC_RED_MAX && r->op != LC_RED_MIN && r->op != LC_RED_NORM && !r->whole;
+	bool plain = out->number && reducer->op != LC_RED_MAX && reducer->op != LC_RED_MIN && reducer->op != LC_RED_NORM && !reducer->whole;
 	if (plain && step)
 		for (int64_t i = 0; i < count; i++) out->number[to + i] += in->number[from + i];
 	else if (out->number)
 		for (int64_t i = 0; i < count; i++)
-			out->number[to + i * step] = join_numbers(r, out->number[to + i * step], in->number[from + i]);
+			out->number[to + i * step] = join_numbers(reducer, out->number[to + i * step], in->number[from + i]);
 	else
 		for (int64_t i = 0; i < count; i++)
-			out->element[to + i * step] = join_elements(r, out->element[to + i * step], in->element[from + i]);
+			out->element[to + i * step] = join_elements(reducer, out->element[to + i * step], in->element[from + i]);
 }
 
-static void begin_with(const struct reducer *r, lc_cells *out) {
-	double first = r->op == LC_RED_MAX ? lc_lowest(r->dtype) : r->op == LC_RED_MIN ? lc_highest(r->dtype) : 0;
-	bool choice = r->op == LC_RED_MAX || r->op == LC_RED_MIN;
+static void begin_with(const struct reducer *reducer, lc_cells *out) {
+	double first = reducer->op == LC_RED_MAX ? lc_lowest(reducer->dtype) : reducer->op == LC_RED_MIN ? lc_highest(reducer->dtype) : 0;
+	bool choice = reducer->op == LC_RED_MAX || reducer->op == LC_RED_MIN;
 	for (int64_t i = 0; i < out->count; i++) {
 		if (out->number) out->number[i] = first;
 		else out->element[i] = choice ? LC_NOTHING : 0;
@@ -70,12 +70,12 @@ static void result_strides(const lc_at *at, int rank, int64_t out[LC_RANK]) {
 	}
 }
 
-static void reduce_box(const lc_at *at, const struct reducer *r, const lc_cells *in, const lc_box *box) {
+static void reduce_box(const lc_at *at, const struct reducer *reducer, const lc_cells *in, const lc_box *box) {
 	int last = box->rank - 1;
 	int64_t stride[LC_RANK], place[LC_RANK] = {0}, to = 0;
 	result_strides(at, box->rank, stride);
 	for (int64_t from = 0; from < box->count; from += box->extent[last]) {
-		join_row(r, in, from, box->extent[last], at->out, to, stride[last]);
+		join_row(reducer, in, from, box->extent[last], at->out, to, stride[last]);
 		for (int d = last; --d >= 0;) {
 			to += stride[d];
 			if (++place[d] < box->extent[d]) break;
@@ -87,11 +87,11 @@ static void reduce_box(const lc_at *at, const struct reducer *r, const lc_cells 
 
 /* The elements of the whole tensor that one of the result stands for. */
 static lk_status reduced_count(const lc_at *at, double *out) {
-	const lc_node *x = &at->run->p->nodes.at[at->n->in[0]];
+	const lc_node *node = &at->run->p->nodes.at[at->n->in[0]];
 	int64_t whole[LC_RANK];
-	LK_TRY(lc_whole_shape(at->run->p, x, at->run->s, x->list < 0 ? 0 : at->item, whole, at->err));
+	LK_TRY(lc_whole_shape(at->run->p, node, at->run->s, node->list < 0 ? 0 : at->item, whole, at->err));
 	*out = 1;
-	for (int d = 0; d < x->rank; d++)
+	for (int d = 0; d < node->rank; d++)
 		if (at->n->dims >> d & 1) *out *= (double)whole[d];
 	return LK_OK;
 }
@@ -126,11 +126,11 @@ lk_status lc_run_red(lc_at *at) {
 
 lk_status lc_run_total(lc_at *at) {
 	const lc_run *run = at->run;
-	const lc_node *x = &run->p->nodes.at[at->n->in[0]];
+	const lc_node *node = &run->p->nodes.at[at->n->in[0]];
 	struct reducer r = reducer_of(at, LC_RED_SUM);
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	begin_with(&r, at->out);
-	for (int64_t item = 0; item < lc_items(run->p, run->s, x); item++)
+	for (int64_t item = 0; item < lc_items(run->p, run->s, node); item++)
 		join_row(&r, lc_part_of(run, at->n->in[0], item, at->rank), 0, at->box.count, at->out, 0, 1);
 	if (at->out->number) lc_round_all((lc_dtype)at->n->dtype, at->out->number, at->out->count);
 	return LK_OK;

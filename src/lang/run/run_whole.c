@@ -18,53 +18,53 @@ struct assembly {
 /* ---- partial values ---- */
 
 /* Whether a rank stands first on every axis where the value is partial. */
-static bool begins_sum(const struct assembly *a, int64_t rank) {
-	for (int x = 0; x < a->run->p->axis_count; x++)
-		if (a->n->layout[x].kind == LC_P && lc_coordinate(a->run->p, a->run->s, rank, x) != 0) return false;
+static bool begins_sum(const struct assembly *assembly, int64_t rank) {
+	for (int x = 0; x < assembly->run->p->axis_count; x++)
+		if (assembly->n->layout[x].kind == LC_P && lc_coordinate(assembly->run->p, assembly->run->s, rank, x) != 0) return false;
 	return true;
 }
 
 /* Whether two ranks have the same place on every axis where the value has, or has not, that layout. */
-static bool same_place(const struct assembly *a, int64_t x, int64_t y, lc_layout_kind kind, bool has) {
-	for (int axis = 0; axis < a->run->p->axis_count; axis++) {
-		if ((a->n->layout[axis].kind == kind) != has) continue;
-		if (lc_coordinate(a->run->p, a->run->s, x, axis) != lc_coordinate(a->run->p, a->run->s, y, axis)) return false;
+static bool same_place(const struct assembly *assembly, int64_t x, int64_t y, lc_layout_kind kind, bool has) {
+	for (int axis = 0; axis < assembly->run->p->axis_count; axis++) {
+		if ((assembly->n->layout[axis].kind == kind) != has) continue;
+		if (lc_coordinate(assembly->run->p, assembly->run->s, x, axis) != lc_coordinate(assembly->run->p, assembly->run->s, y, axis)) return false;
 	}
 	return true;
 }
 
-static lc_reduce reduction_of(const struct assembly *a) {
-	for (int x = 0; x < a->run->p->axis_count; x++)
-		if (a->n->layout[x].kind == LC_P) return (lc_reduce)a->n->layout[x].reduce;
+static lc_reduce reduction_of(const struct assembly *assembly) {
+	for (int x = 0; x < assembly->run->p->axis_count; x++)
+		if (assembly->n->layout[x].kind == LC_P) return (lc_reduce)assembly->n->layout[x].reduce;
 	return LC_SUM;
 }
 
-static bool partial(const struct assembly *a) {
-	for (int x = 0; x < a->run->p->axis_count; x++)
-		if (a->n->layout[x].kind == LC_P) return true;
+static bool partial(const struct assembly *assembly) {
+	for (int x = 0; x < assembly->run->p->axis_count; x++)
+		if (assembly->n->layout[x].kind == LC_P) return true;
 	return false;
 }
 
-static lk_status check_reductions(const struct assembly *a) {
+static lk_status check_reductions(const struct assembly *assembly) {
 	int axis = -1;
-	for (int x = 0; x < a->run->p->axis_count; x++) {
-		if (a->n->layout[x].kind != LC_P) continue;
-		if (axis >= 0 && a->n->layout[x].reduce != a->n->layout[axis].reduce)
-			return lc_wrong(a->run->p, a->n->line, a->n->column, a->err,
-							"partial over %s and %s by different reductions", a->run->p->axes[axis].name,
-							a->run->p->axes[x].name);
+	for (int x = 0; x < assembly->run->p->axis_count; x++) {
+		if (assembly->n->layout[x].kind != LC_P) continue;
+		if (axis >= 0 && assembly->n->layout[x].reduce != assembly->n->layout[axis].reduce)
+			return lc_wrong(assembly->run->p, assembly->n->line, assembly->n->column, assembly->err,
+							"partial over %s and %s by different reductions", assembly->run->p->axes[axis].name,
+							assembly->run->p->axes[x].name);
 		axis = x;
 	}
 	return LK_OK;
 }
 
 /* The parts of all ranks that belong together with `rank`'s, joined in the order of ranks. */
-static lk_status sum_parts(const struct assembly *a, int64_t rank, const lc_box *box, lc_cells *sum) {
-	lc_join join = {false, reduction_of(a), (lc_dtype)a->n->dtype, a->run->o.key};
-	LK_TRY(lc_cells_new(a->run, box->count, sum, a->err));
-	for (int64_t other = rank; other < a->run->ranks; other++) {
-		if (!same_place(a, rank, other, LC_P, false)) continue;
-		const lc_cells *part = lc_part_of(a->run, a->id, a->item, other);
+static lk_status sum_parts(const struct assembly *assembly, int64_t rank, const lc_box *box, lc_cells *sum) {
+	lc_join join = {false, reduction_of(assembly), (lc_dtype)assembly->n->dtype, assembly->run->o.key};
+	LK_TRY(lc_cells_new(assembly->run, box->count, sum, assembly->err));
+	for (int64_t other = rank; other < assembly->run->ranks; other++) {
+		if (!same_place(assembly, rank, other, LC_P, false)) continue;
+		const lc_cells *part = lc_part_of(assembly->run, assembly->id, assembly->item, other);
 		lc_join_boxes(&join, part, box, sum, box);
 		join.combine = true;
 	}
@@ -79,55 +79,55 @@ static bool agree(const lc_cells *x, int64_t i, const lc_cells *y, int64_t k) {
 	return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b);
 }
 
-static lk_status place_element(const struct assembly *a, const lc_cells *part, int64_t i, int64_t at, int64_t rank) {
-	if (a->seen[at] && !agree(part, i, a->out, at)) {
-		lc_wrong(a->run->p, a->n->line, a->n->column, a->err, "ranks disagree: element %lld of value %d on rank %lld",
-				 (long long)at, a->id, (long long)rank);
-		a->err->status = LK_ERR_INTERNAL;
+static lk_status place_element(const struct assembly *assembly, const lc_cells *part, int64_t i, int64_t at, int64_t rank) {
+	if (assembly->seen[at] && !agree(part, i, assembly->out, at)) {
+		lc_wrong(assembly->run->p, assembly->n->line, assembly->n->column, assembly->err, "ranks disagree: element %lld of value %d on rank %lld",
+				 (long long)at, assembly->id, (long long)rank);
+		assembly->err->status = LK_ERR_INTERNAL;
 		return LK_ERR_INTERNAL;
 	}
-	a->seen[at] = 1;
-	if (part->element) a->out->element[at] = part->element[i];
-	else a->out->number[at] = part->number[i];
+	assembly->seen[at] = 1;
+	if (part->element) assembly->out->element[at] = part->element[i];
+	else assembly->out->number[at] = part->number[i];
 	return LK_OK;
 }
 
-static lk_status place_part(const struct assembly *a, const lc_cells *part, const lc_box *box, int64_t rank) {
+static lk_status place_part(const struct assembly *assembly, const lc_cells *part, const lc_box *box, int64_t rank) {
 	int64_t place[LC_RANK] = {0};
 	for (int64_t i = 0; i < box->count; i++) {
 		int64_t at = 0;
-		for (int d = 0; d < box->rank; d++) at = at * a->whole.extent[d] + box->begin[d] + place[d];
-		LK_TRY(place_element(a, part, i, at, rank));
+		for (int d = 0; d < box->rank; d++) at = at * assembly->whole.extent[d] + box->begin[d] + place[d];
+		LK_TRY(place_element(assembly, part, i, at, rank));
 		for (int d = box->rank; --d >= 0 && ++place[d] == box->extent[d];) place[d] = 0;
 	}
 	return LK_OK;
 }
 
-static lk_status place_rank(const struct assembly *a, int64_t rank) {
+static lk_status place_rank(const struct assembly *assembly, int64_t rank) {
 	lc_box box;
 	bool held;
-	LK_TRY(lc_box_of(a->run, a->n, a->item, rank, &box, &held, a->err));
+	LK_TRY(lc_box_of(assembly->run, assembly->n, assembly->item, rank, &box, &held, assembly->err));
 	if (!held) return LK_OK;
-	const lc_cells *part = lc_part_of(a->run, a->id, a->item, rank);
-	if (!lc_held(part)) return lk_fail(a->err, LK_ERR_INTERNAL, NULL, "value %d was freed", a->id);
-	if (!partial(a)) return place_part(a, part, &box, rank);
+	const lc_cells *part = lc_part_of(assembly->run, assembly->id, assembly->item, rank);
+	if (!lc_held(part)) return lk_fail(assembly->err, LK_ERR_INTERNAL, NULL, "value %d was freed", assembly->id);
+	if (!partial(assembly)) return place_part(assembly, part, &box, rank);
 	lc_cells sum;
-	LK_TRY(sum_parts(a, rank, &box, &sum));
-	lk_status status = place_part(a, &sum, &box, rank);
-	lc_cells_drop(a->run, &sum);
+	LK_TRY(sum_parts(assembly, rank, &box, &sum));
+	lk_status status = place_part(assembly, &sum, &box, rank);
+	lc_cells_drop(assembly->run, &sum);
 	return status;
 }
 
-static lk_status place_all(const struct assembly *a) {
-	for (int64_t rank = 0; rank < a->run->ranks; rank++)
-		if (begins_sum(a, rank) && same_place(a, rank, a->rank, LC_L, true)) LK_TRY(place_rank(a, rank));
-	if (!memchr(a->seen, 0, (size_t)a->whole.count)) return LK_OK;
-	return lk_fail(a->err, LK_ERR_INTERNAL, NULL, "no rank holds all of value %d", a->id);
+static lk_status place_all(const struct assembly *assembly) {
+	for (int64_t rank = 0; rank < assembly->run->ranks; rank++)
+		if (begins_sum(assembly, rank) && same_place(assembly, rank, assembly->rank, LC_L, true)) LK_TRY(place_rank(assembly, rank));
+	if (!memchr(assembly->seen, 0, (size_t)assembly->whole.count)) return LK_OK;
+	return lk_fail(assembly->err, LK_ERR_INTERNAL, NULL, "no rank holds all of value %d", assembly->id);
 }
 
-static lk_status whole_box(const struct assembly *a, lc_box *box) {
-	LK_TRY(lc_whole_shape(a->run->p, a->n, a->run->s, a->item, box->extent, a->err));
-	box->rank = a->n->rank, box->count = 1;
+static lk_status whole_box(const struct assembly *assembly, lc_box *box) {
+	LK_TRY(lc_whole_shape(assembly->run->p, assembly->n, assembly->run->s, assembly->item, box->extent, assembly->err));
+	box->rank = assembly->n->rank, box->count = 1;
 	memset(box->begin, 0, sizeof box->begin);
 	for (int d = 0; d < box->rank; d++) box->count *= box->extent[d];
 	return LK_OK;
@@ -150,10 +150,10 @@ lk_status lc_run_whole_of(lc_run *run, int id, int64_t item, int64_t rank, const
 }
 
 lk_status lc_run_whole(lc_run *run, int id, int64_t item, const lc_cells **out, lk_error *err) {
-	const lc_node *n = &run->p->nodes.at[id];
+	const lc_node *node = &run->p->nodes.at[id];
 	for (int a = 0; a < run->p->axis_count; a++)
-		if (n->layout[a].kind == LC_L)
-			return lc_wrong(run->p, n->line, n->column, err, "a tensor of each rank of %s, and no whole",
+		if (node->layout[a].kind == LC_L)
+			return lc_wrong(run->p, node->line, node->column, err, "a tensor of each rank of %s, and no whole",
 							run->p->axes[a].name);
 	return lc_run_whole_of(run, id, item, 0, out, err);
 }

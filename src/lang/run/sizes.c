@@ -5,167 +5,167 @@
 
 /* ---- places on the mesh ---- */
 
-int64_t lc_ranks(const lc_program *p, const lc_sizes *s) {
+int64_t lc_ranks(const lc_program *program, const lc_sizes *sizes) {
 	int64_t all = 1;
-	for (int a = 0; a < p->axis_count; a++) all *= s->symbol[a];
+	for (int a = 0; a < program->axis_count; a++) all *= sizes->symbol[a];
 	return all;
 }
 
-int64_t lc_coordinate(const lc_program *p, const lc_sizes *s, int64_t rank, int axis) {
-	for (int a = p->axis_count; --a > axis;) rank /= s->symbol[a];
-	return rank % s->symbol[axis];
+int64_t lc_coordinate(const lc_program *program, const lc_sizes *sizes, int64_t rank, int axis) {
+	for (int a = program->axis_count; --a > axis;) rank /= sizes->symbol[a];
+	return rank % sizes->symbol[axis];
 }
 
-int64_t lc_group_place(const lc_program *p, const lc_sizes *s, const lc_group *g) {
-	(void)p;
-	if (!g->index) return g->offset;
-	for (size_t i = 0; i < s->indices.count; i++)
-		if (strcmp(s->indices.at[i].name, g->index) == 0) return s->indices.at[i].value + g->offset;
+int64_t lc_group_place(const lc_program *program, const lc_sizes *sizes, const lc_group *group) {
+	(void)program;
+	if (!group->index) return group->offset;
+	for (size_t i = 0; i < sizes->indices.count; i++)
+		if (strcmp(sizes->indices.at[i].name, group->index) == 0) return sizes->indices.at[i].value + group->offset;
 	return -1;
 }
 
 /* ---- shapes ---- */
 
-int64_t lc_items(const lc_program *p, const lc_sizes *s, const lc_node *n) {
-	(void)p;
-	return n->list < 0 ? 1 : s->items[n->list];
+int64_t lc_items(const lc_program *program, const lc_sizes *sizes, const lc_node *node) {
+	(void)program;
+	return node->list < 0 ? 1 : sizes->items[node->list];
 }
 
-void lc_item_symbols(const lc_program *p, const lc_sizes *s, int64_t item, int64_t out[LC_SYMBOLS]) {
-	memcpy(out, s->symbol, sizeof s->symbol);
-	for (int d = 0; d < p->named_count; d++)
-		if (s->each[d] && item < s->items[p->named[d].list]) out[LC_AXES + d] = s->each[d][item];
+void lc_item_symbols(const lc_program *program, const lc_sizes *sizes, int64_t item, int64_t out[LC_SYMBOLS]) {
+	memcpy(out, sizes->symbol, sizeof sizes->symbol);
+	for (int d = 0; d < program->named_count; d++)
+		if (sizes->each[d] && item < sizes->items[program->named[d].list]) out[LC_AXES + d] = sizes->each[d][item];
 }
 
-static lk_status shape(const lc_program *p, const lc_node *n, const int64_t symbol[LC_SYMBOLS], int64_t out[LC_RANK],
+static lk_status shape(const lc_program *program, const lc_node *node, const int64_t symbol[LC_SYMBOLS], int64_t out[LC_RANK],
 					   lk_error *err) {
 	int64_t all = 1;
 	char text[128];
-	for (int d = 0; d < n->rank; d++) {
-		LK_TRY(lc_dim_value(p, n->dim[d], symbol, &out[d], err));
+	for (int d = 0; d < node->rank; d++) {
+		LK_TRY(lc_dim_value(program, node->dim[d], symbol, &out[d], err));
 		if (!__builtin_mul_overflow(all, out[d], &all)) continue;
-		lk_fail(err, LK_ERR_INPUT, p->name, "a tensor %s has more than 2^63 elements",
-				lc_type_text(p, n, text, sizeof text));
+		lk_fail(err, LK_ERR_INPUT, program->name, "a tensor %s has more than 2^63 elements",
+				lc_type_text(program, node, text, sizeof text));
 		return lk_hint(err, "choose smaller sizes");
 	}
 	return LK_OK;
 }
 
-lk_status lc_whole_shape(const lc_program *p, const lc_node *n, const lc_sizes *s, int64_t item, int64_t out[LC_RANK],
+lk_status lc_whole_shape(const lc_program *program, const lc_node *node, const lc_sizes *sizes, int64_t item, int64_t out[LC_RANK],
 						 lk_error *err) {
 	int64_t symbol[LC_SYMBOLS];
-	if (n->list < 0) return shape(p, n, s->symbol, out, err);
-	lc_item_symbols(p, s, item, symbol);
-	return shape(p, n, symbol, out, err);
+	if (node->list < 0) return shape(program, node, sizes->symbol, out, err);
+	lc_item_symbols(program, sizes, item, symbol);
+	return shape(program, node, symbol, out, err);
 }
 
-bool lc_local_part(const lc_program *p, const lc_node *n, const lc_sizes *s, const int64_t whole[LC_RANK], int64_t rank,
+bool lc_local_part(const lc_program *program, const lc_node *node, const lc_sizes *sizes, const int64_t whole[LC_RANK], int64_t rank,
 				   int64_t begin[LC_RANK], int64_t extent[LC_RANK]) {
-	if (n->at.axis >= 0 && lc_coordinate(p, s, rank, n->at.axis) != lc_group_place(p, s, &n->at)) return false;
-	for (int d = 0; d < n->rank; d++) begin[d] = 0, extent[d] = whole[d];
-	for (int a = 0; a < p->axis_count; a++) {
-		const lc_layout *l = &n->layout[a];
-		int64_t ranks = s->symbol[a], at = lc_coordinate(p, s, rank, a);
-		if (l->kind == LC_ROOT && at != l->root) return false;
-		if (l->kind != LC_S) continue;
-		int64_t slice = ((at - l->turn) % ranks + ranks) % ranks, held = extent[l->dim];
-		begin[l->dim] += lc_slice_begin(held, ranks, slice);
-		extent[l->dim] = lc_slice_begin(held, ranks, slice + 1) - lc_slice_begin(held, ranks, slice);
+	if (node->at.axis >= 0 && lc_coordinate(program, sizes, rank, node->at.axis) != lc_group_place(program, sizes, &node->at)) return false;
+	for (int d = 0; d < node->rank; d++) begin[d] = 0, extent[d] = whole[d];
+	for (int a = 0; a < program->axis_count; a++) {
+		const lc_layout *layout = &node->layout[a];
+		int64_t ranks = sizes->symbol[a], at = lc_coordinate(program, sizes, rank, a);
+		if (layout->kind == LC_ROOT && at != layout->root) return false;
+		if (layout->kind != LC_S) continue;
+		int64_t slice = ((at - layout->turn) % ranks + ranks) % ranks, held = extent[layout->dim];
+		begin[layout->dim] += lc_slice_begin(held, ranks, slice);
+		extent[layout->dim] = lc_slice_begin(held, ranks, slice + 1) - lc_slice_begin(held, ranks, slice);
 	}
 	return true;
 }
 
 /* ---- whether they fit ---- */
 
-static lk_status check_mesh(const lc_program *p, const lc_sizes *s, lk_error *err) {
+static lk_status check_mesh(const lc_program *program, const lc_sizes *sizes, lk_error *err) {
 	int64_t all = 1;
-	for (int a = 0; a < p->axis_count; a++) {
-		int64_t n = s->symbol[a], fixed = p->axes[a].size;
+	for (int a = 0; a < program->axis_count; a++) {
+		int64_t n = sizes->symbol[a], fixed = program->axes[a].size;
 		if (n < 1 || n > LC_RANKS || (all *= n) > LC_RANKS) {
 			lk_fail(err, LK_ERR_INPUT, "--sizes", "the mesh has no rank, or more than %d", LC_RANKS);
 			return lk_hint(err, "give axes between 1 and %d ranks", LC_RANKS);
 		}
 		if (fixed && fixed != n)
-			return lk_fail(err, LK_ERR_INPUT, "--sizes", "%s has %lld ranks in %s, not %lld", p->axes[a].name,
-						   (long long)fixed, p->name, (long long)n);
+			return lk_fail(err, LK_ERR_INPUT, "--sizes", "%s has %lld ranks in %s, not %lld", program->axes[a].name,
+						   (long long)fixed, program->name, (long long)n);
 	}
 	return LK_OK;
 }
 
-static lk_status check_group(const lc_program *p, const lc_sizes *s, const lc_group *g, lk_error *err) {
+static lk_status check_group(const lc_program *program, const lc_sizes *sizes, const lc_group *group, lk_error *err) {
 	char text[128];
-	if (g->axis < 0) return LK_OK;
-	int64_t place = lc_group_place(p, s, g), ranks = s->symbol[g->axis];
+	if (group->axis < 0) return LK_OK;
+	int64_t place = lc_group_place(program, sizes, group), ranks = sizes->symbol[group->axis];
 	if (place >= 0 && place < ranks) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--sizes", "there is no group %s: %s has %lld", lc_group_text(p, g, text, sizeof text),
-			p->axes[g->axis].name, (long long)ranks);
-	return g->index ? lk_hint(err, "give %s another value, or %s more ranks", g->index, p->axes[g->axis].name)
-					: lk_hint(err, "give %s more ranks", p->axes[g->axis].name);
+	lk_fail(err, LK_ERR_INPUT, "--sizes", "there is no group %s: %s has %lld", lc_group_text(program, group, text, sizeof text),
+			program->axes[group->axis].name, (long long)ranks);
+	return group->index ? lk_hint(err, "give %s another value, or %s more ranks", group->index, program->axes[group->axis].name)
+					: lk_hint(err, "give %s more ranks", program->axes[group->axis].name);
 }
 
-static lk_status check_places(const lc_program *p, const lc_sizes *s, const lc_node *n, lk_error *err) {
-	LK_TRY(check_group(p, s, &n->at, err));
-	LK_TRY(check_group(p, s, &n->from, err));
-	for (int a = 0; a < p->axis_count; a++) {
-		if (n->layout[a].kind != LC_ROOT || n->layout[a].root < s->symbol[a]) continue;
-		lk_fail(err, LK_ERR_INPUT, "--sizes", "there is no rank %d on %s, which has %lld", n->layout[a].root,
-				p->axes[a].name, (long long)s->symbol[a]);
-		return lk_hint(err, "give %s more ranks", p->axes[a].name);
+static lk_status check_places(const lc_program *program, const lc_sizes *sizes, const lc_node *node, lk_error *err) {
+	LK_TRY(check_group(program, sizes, &node->at, err));
+	LK_TRY(check_group(program, sizes, &node->from, err));
+	for (int a = 0; a < program->axis_count; a++) {
+		if (node->layout[a].kind != LC_ROOT || node->layout[a].root < sizes->symbol[a]) continue;
+		lk_fail(err, LK_ERR_INPUT, "--sizes", "there is no rank %d on %s, which has %lld", node->layout[a].root,
+				program->axes[a].name, (long long)sizes->symbol[a]);
+		return lk_hint(err, "give %s more ranks", program->axes[a].name);
 	}
 	return LK_OK;
 }
 
-static lk_status check_condition(const lc_program *p, const lc_condition *c, const int64_t symbol[LC_SYMBOLS],
+static lk_status check_condition(const lc_program *program, const lc_condition *condition, const int64_t symbol[LC_SYMBOLS],
 								 lk_error *err) {
 	int64_t value, divisor;
 	char text[128], by[128];
-	LK_TRY(lc_dim_value(p, c->value, symbol, &value, err));
-	LK_TRY(lc_dim_value(p, c->divisor, symbol, &divisor, err));
+	LK_TRY(lc_dim_value(program, condition->value, symbol, &value, err));
+	LK_TRY(lc_dim_value(program, condition->divisor, symbol, &divisor, err));
 	if (value % divisor == 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--sizes", "%s, which is %lld, is not divisible by %s, which is %lld",
-			lc_dim_text(p, c->value, text, sizeof text), (long long)value, lc_dim_text(p, c->divisor, by, sizeof by),
+			lc_dim_text(program, condition->value, text, sizeof text), (long long)value, lc_dim_text(program, condition->divisor, by, sizeof by),
 			(long long)divisor);
 	return lk_hint(err, "choose sizes that divide");
 }
 
-static lk_status check_conditions(const lc_program *p, const lc_sizes *s, lk_error *err) {
+static lk_status check_conditions(const lc_program *program, const lc_sizes *sizes, lk_error *err) {
 	int64_t symbol[LC_SYMBOLS];
-	for (size_t i = 0; i < p->conditions.count; i++) {
-		const lc_condition *c = &p->conditions.at[i];
-		int32_t list = lc_dim_list(p, c->value);
-		if (list < 0) list = lc_dim_list(p, c->divisor);
-		for (int64_t item = 0; item < (list < 0 ? 1 : s->items[list]); item++) {
-			lc_item_symbols(p, s, item, symbol);
-			LK_TRY(check_condition(p, c, symbol, err));
+	for (size_t i = 0; i < program->conditions.count; i++) {
+		const lc_condition *condition = &program->conditions.at[i];
+		int32_t list = lc_dim_list(program, condition->value);
+		if (list < 0) list = lc_dim_list(program, condition->divisor);
+		for (int64_t item = 0; item < (list < 0 ? 1 : sizes->items[list]); item++) {
+			lc_item_symbols(program, sizes, item, symbol);
+			LK_TRY(check_condition(program, condition, symbol, err));
 		}
 	}
 	return LK_OK;
 }
 
-static lk_status check_work(const lc_program *p, const lc_sizes *s, lk_error *err) {
+static lk_status check_work(const lc_program *program, const lc_sizes *sizes, lk_error *err) {
 	int64_t most = 1;
-	for (size_t l = 0; l < p->lists.count; l++)
-		if (s->items[l] > most) most = s->items[l];
-	if (most * (int64_t)(p->nodes.count + p->conditions.count) <= LC_EXTENTS) return LK_OK;
+	for (size_t l = 0; l < program->lists.count; l++)
+		if (sizes->items[l] > most) most = sizes->items[l];
+	if (most * (int64_t)(program->nodes.count + program->conditions.count) <= LC_EXTENTS) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--sizes", "%lld tensors of a list in a program of %zu values", (long long)most,
-			p->nodes.count);
+			program->nodes.count);
 	return lk_hint(err, "give shorter lists");
 }
 
-lk_status lc_sizes_check_mesh(const lc_program *p, const lc_sizes *s, lk_error *err) {
-	LK_TRY(check_mesh(p, s, err));
-	for (size_t i = 0; i < p->nodes.count; i++) LK_TRY(check_places(p, s, &p->nodes.at[i], err));
+lk_status lc_sizes_check_mesh(const lc_program *program, const lc_sizes *sizes, lk_error *err) {
+	LK_TRY(check_mesh(program, sizes, err));
+	for (size_t i = 0; i < program->nodes.count; i++) LK_TRY(check_places(program, sizes, &program->nodes.at[i], err));
 	return LK_OK;
 }
 
-lk_status lc_sizes_check(const lc_program *p, const lc_sizes *s, lk_error *err) {
+lk_status lc_sizes_check(const lc_program *program, const lc_sizes *sizes, lk_error *err) {
 	int64_t whole[LC_RANK];
-	LK_TRY(lc_sizes_check_mesh(p, s, err));
-	LK_TRY(check_work(p, s, err));
-	LK_TRY(check_conditions(p, s, err));
-	for (size_t i = 0; i < p->nodes.count; i++) {
-		const lc_node *n = &p->nodes.at[i];
-		for (int64_t item = 0; item < lc_items(p, s, n); item++) LK_TRY(lc_whole_shape(p, n, s, item, whole, err));
+	LK_TRY(lc_sizes_check_mesh(program, sizes, err));
+	LK_TRY(check_work(program, sizes, err));
+	LK_TRY(check_conditions(program, sizes, err));
+	for (size_t i = 0; i < program->nodes.count; i++) {
+		const lc_node *node = &program->nodes.at[i];
+		for (int64_t item = 0; item < lc_items(program, sizes, node); item++) LK_TRY(lc_whole_shape(program, node, sizes, item, whole, err));
 	}
 	return LK_OK;
 }
@@ -173,14 +173,14 @@ lk_status lc_sizes_check(const lc_program *p, const lc_sizes *s, lk_error *err) 
 /* ---- of a rewritten program ---- */
 
 /* How many axes of q, from `at` on, stand for axis a of p: itself, or parts, which have its name and an ending. */
-static int parts_of_axis(const lc_program *p, int a, const lc_program *q, int at) {
-	const char *name = p->axes[a].name;
+static int parts_of_axis(const lc_program *program, int a, const lc_program *q, int at) {
+	const char *name = program->axes[a].name;
 	size_t length = strnlen(name, LC_AXIS_STEM);
 	int count = 0;
 	if (at < q->axis_count && strcmp(name, q->axes[at].name) == 0) return 1;
 	while (at + count < q->axis_count) {
 		const char *part = q->axes[at + count].name;
-		if (lc_axis_find(p, part) >= 0 || strncmp(part, name, length) != 0 || part[length] != '_') break;
+		if (lc_axis_find(program, part) >= 0 || strncmp(part, name, length) != 0 || part[length] != '_') break;
 		count++;
 	}
 	return count;
@@ -201,48 +201,48 @@ static lk_status divide_axis(const lc_axis *whole, int64_t ranks, const lc_axis 
 	return lk_hint(err, "choose a multiple");
 }
 
-static lk_status refine_axes(const lc_program *p, const lc_sizes *s, const lc_program *q, lc_sizes *out,
+static lk_status refine_axes(const lc_program *program, const lc_sizes *sizes, const lc_program *q, lc_sizes *out,
 							 lk_error *err) {
 	int to = 0;
-	for (int a = 0; a < p->axis_count; a++) {
-		int count = parts_of_axis(p, a, q, to);
+	for (int a = 0; a < program->axis_count; a++) {
+		int count = parts_of_axis(program, a, q, to);
 		if (count == 0) return lk_fail(err, LK_ERR_INTERNAL, q->name, "a mesh that is no refinement of the other");
-		if (count == 1) out->symbol[to] = s->symbol[a];
-		else LK_TRY(divide_axis(&p->axes[a], s->symbol[a], &q->axes[to], count, &out->symbol[to], err));
+		if (count == 1) out->symbol[to] = sizes->symbol[a];
+		else LK_TRY(divide_axis(&program->axes[a], sizes->symbol[a], &q->axes[to], count, &out->symbol[to], err));
 		to += count;
 	}
 	return LK_OK;
 }
 
-static lk_status copy_lists(const lc_program *p, const lc_sizes *s, lc_sizes *out, lk_error *err) {
-	out->items = LK_ARRAY(&out->arena, int64_t, p->lists.count);
+static lk_status copy_lists(const lc_program *program, const lc_sizes *sizes, lc_sizes *out, lk_error *err) {
+	out->items = LK_ARRAY(&out->arena, int64_t, program->lists.count);
 	if (!out->items) return lk_oom(err);
-	memcpy(out->items, s->items, sizeof *s->items * p->lists.count);
-	for (int d = 0; d < p->named_count; d++) {
-		if (!s->each[d]) continue;
-		size_t count = (size_t)s->items[p->named[d].list];
+	memcpy(out->items, sizes->items, sizeof *sizes->items * program->lists.count);
+	for (int d = 0; d < program->named_count; d++) {
+		if (!sizes->each[d]) continue;
+		size_t count = (size_t)sizes->items[program->named[d].list];
 		out->each[d] = LK_ARRAY(&out->arena, int64_t, count);
 		if (!out->each[d]) return lk_oom(err);
-		memcpy(out->each[d], s->each[d], sizeof *s->each[d] * count);
+		memcpy(out->each[d], sizes->each[d], sizeof *sizes->each[d] * count);
 	}
 	return LK_OK;
 }
 
-lk_status lc_sizes_refine(const lc_program *p, const lc_sizes *s, const lc_program *q, lc_sizes *out, lk_error *err) {
+lk_status lc_sizes_refine(const lc_program *program, const lc_sizes *sizes, const lc_program *q, lc_sizes *out, lk_error *err) {
 	memset(out, 0, sizeof *out);
-	LK_TRY(refine_axes(p, s, q, out, err));
-	memcpy(out->symbol + LC_AXES, s->symbol + LC_AXES, sizeof *s->symbol * LC_DIMS);
-	LK_TRY(copy_lists(p, s, out, err));
-	for (size_t i = 0; i < s->indices.count; i++) {
+	LK_TRY(refine_axes(program, sizes, q, out, err));
+	memcpy(out->symbol + LC_AXES, sizes->symbol + LC_AXES, sizeof *sizes->symbol * LC_DIMS);
+	LK_TRY(copy_lists(program, sizes, out, err));
+	for (size_t i = 0; i < sizes->indices.count; i++) {
 		if (!lk_push(&out->indices)) return lk_oom(err);
-		*lk_last(&out->indices) = s->indices.at[i];
+		*lk_last(&out->indices) = sizes->indices.at[i];
 	}
 	return LK_OK;
 }
 
-void lc_sizes_free(lc_sizes *s) {
-	if (!s) return;
-	lk_vec_free(&s->indices);
-	lk_arena_free(&s->arena);
-	memset(s, 0, sizeof *s);
+void lc_sizes_free(lc_sizes *sizes) {
+	if (!sizes) return;
+	lk_vec_free(&sizes->indices);
+	lk_arena_free(&sizes->arena);
+	memset(sizes, 0, sizeof *sizes);
 }

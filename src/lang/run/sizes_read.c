@@ -29,82 +29,82 @@ struct reader {
 
 /* ---- names ---- */
 
-static lk_status note_index(struct reader *r, const lc_group *g) {
-	if (g->axis < 0 || !g->index) return LK_OK;
-	for (size_t i = 0; i < r->s->indices.count; i++)
-		if (strcmp(r->s->indices.at[i].name, g->index) == 0) return LK_OK;
-	if (!lk_push(&r->s->indices)) return lk_oom(r->err);
-	*lk_last(&r->s->indices) = (lc_index){g->index, -1};
+static lk_status note_index(struct reader *reader, const lc_group *group) {
+	if (group->axis < 0 || !group->index) return LK_OK;
+	for (size_t i = 0; i < reader->s->indices.count; i++)
+		if (strcmp(reader->s->indices.at[i].name, group->index) == 0) return LK_OK;
+	if (!lk_push(&reader->s->indices)) return lk_oom(reader->err);
+	*lk_last(&reader->s->indices) = (lc_index){group->index, -1};
 	return LK_OK;
 }
 
-static lk_status note_indices(struct reader *r) {
-	for (size_t i = 0; i < r->p->nodes.count; i++) {
-		LK_TRY(note_index(r, &r->p->nodes.at[i].at));
-		LK_TRY(note_index(r, &r->p->nodes.at[i].from));
+static lk_status note_indices(struct reader *reader) {
+	for (size_t i = 0; i < reader->p->nodes.count; i++) {
+		LK_TRY(note_index(reader, &reader->p->nodes.at[i].at));
+		LK_TRY(note_index(reader, &reader->p->nodes.at[i].from));
 	}
 	return LK_OK;
 }
 
-static lc_index *index_of(const struct reader *r, const char *name) {
-	for (size_t i = 0; i < r->s->indices.count; i++)
-		if (strcmp(r->s->indices.at[i].name, name) == 0) return &r->s->indices.at[i];
+static lc_index *index_of(const struct reader *reader, const char *name) {
+	for (size_t i = 0; i < reader->s->indices.count; i++)
+		if (strcmp(reader->s->indices.at[i].name, name) == 0) return &reader->s->indices.at[i];
 	return NULL;
 }
 
-static lk_status unknown(const struct reader *r, const char *name) {
+static lk_status unknown(const struct reader *reader, const char *name) {
 	const char *known[LC_SYMBOLS + LC_VALUES];
 	size_t count = 0;
-	for (int a = 0; a < r->p->axis_count; a++) known[count++] = r->p->axes[a].name;
-	for (int d = 0; d < r->p->named_count; d++) known[count++] = r->p->named[d].name;
-	for (size_t i = 0; i < r->s->indices.count && count < LC_SYMBOLS + LC_VALUES; i++)
-		known[count++] = r->s->indices.at[i].name;
+	for (int a = 0; a < reader->p->axis_count; a++) known[count++] = reader->p->axes[a].name;
+	for (int d = 0; d < reader->p->named_count; d++) known[count++] = reader->p->named[d].name;
+	for (size_t i = 0; i < reader->s->indices.count && count < LC_SYMBOLS + LC_VALUES; i++)
+		known[count++] = reader->s->indices.at[i].name;
 	const char *near = lk_nearest(name, known, count);
-	lk_fail(r->err, LK_ERR_INPUT, "--sizes", "%s has no axis, dim or index %.64s", r->p->name, name);
-	return near ? lk_hint(r->err, "do you mean %s?", near) : lk_hint(r->err, "write NAME=N,NAME=N,...");
+	lk_fail(reader->err, LK_ERR_INPUT, "--sizes", "%s has no axis, dim or index %.64s", reader->p->name, name);
+	return near ? lk_hint(reader->err, "do you mean %s?", near) : lk_hint(reader->err, "write NAME=N,NAME=N,...");
 }
 
 /* ---- numbers ---- */
 
-static lk_status number(const struct reader *r, const char *text, long long low, long long high, int64_t *out) {
+static lk_status number(const struct reader *reader, const char *text, long long low, long long high, int64_t *out) {
 	long long got;
-	LK_TRY(lk_parse_int(text, low, high, &got, r->where, r->err));
+	LK_TRY(lk_parse_int(text, low, high, &got, reader->where, reader->err));
 	*out = got;
 	return LK_OK;
 }
 
-static lk_status given_twice(const struct reader *r) {
-	return lk_fail(r->err, LK_ERR_INPUT, r->where, "is given twice");
+static lk_status given_twice(const struct reader *reader) {
+	return lk_fail(reader->err, LK_ERR_INPUT, reader->where, "is given twice");
 }
 
-static lk_status read_axis(const struct reader *r, int a, const char *text) {
-	if (r->s->symbol[a]) return given_twice(r);
-	return number(r, text, 1, LC_RANKS, &r->s->symbol[a]);
+static lk_status read_axis(const struct reader *reader, int a, const char *text) {
+	if (reader->s->symbol[a]) return given_twice(reader);
+	return number(reader, text, 1, LC_RANKS, &reader->s->symbol[a]);
 }
 
 typedef LK_VEC(int64_t) numbers;
 
-static lk_status push_number(const struct reader *r, numbers *v, const char *begin, size_t length) {
+static lk_status push_number(const struct reader *reader, numbers *v, const char *begin, size_t length) {
 	char word[WORD];
 	if (length >= sizeof word) length = sizeof word - 1;
 	memcpy(word, begin, length);
 	word[length] = '\0';
 	if (v->count == LC_ITEMS)
-		return lk_fail(r->err, LK_ERR_INPUT, r->where, "a list has at most %d tensors", LC_ITEMS);
-	if (!lk_push(v)) return lk_oom(r->err);
-	return number(r, word, 1, MOST_DIM, lk_last(v));
+		return lk_fail(reader->err, LK_ERR_INPUT, reader->where, "a list has at most %d tensors", LC_ITEMS);
+	if (!lk_push(v)) return lk_oom(reader->err);
+	return number(reader, word, 1, MOST_DIM, lk_last(v));
 }
 
-static lk_status split_numbers(const struct reader *r, const char *text, numbers *v) {
+static lk_status split_numbers(const struct reader *reader, const char *text, numbers *v) {
 	for (const char *at = text;; at++) {
 		size_t length = strcspn(at, ":");
-		LK_TRY(push_number(r, v, at, length));
+		LK_TRY(push_number(reader, v, at, length));
 		at += length;
 		if (!*at) return LK_OK;
 	}
 }
 
-static lk_status split_lines(const struct reader *r, const char *text, size_t size, numbers *v) {
+static lk_status split_lines(const struct reader *reader, const char *text, size_t size, numbers *v) {
 	const char *end = text + size;
 	for (const char *at = text; at < end; at++) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -113,88 +113,88 @@ static lk_status split_lines(const struct reader *r, const char *text, size_t si
 		if (!last) last = stop;
 		while (at < last && strchr(" \t\r", *at) && *at) at++;
 		while (last > at && strchr(" \t\r", last[-1]) && last[-1]) last--;
-		if (last > at) LK_TRY(push_number(r, v, at, (size_t)(last - at)));
+		if (last > at) LK_TRY(push_number(reader, v, at, (size_t)(last - at)));
 		at = stop;
 	}
-	return v->count ? LK_OK : lk_fail(r->err, LK_ERR_INPUT, r->where, "the file holds no number");
+	return v->count ? LK_OK : lk_fail(reader->err, LK_ERR_INPUT, reader->where, "the file holds no number");
 }
 
-static lk_status read_file(struct reader *r, const char *path, numbers *v) {
+static lk_status read_file(struct reader *reader, const char *path, numbers *v) {
 	char *text = NULL;
 	size_t size = 0;
-	LK_TRY(lk_stream_slurp(path, FILE_LIMIT, &text, &size, r->err));
-	r->where = path;
-	lk_status status = split_lines(r, text, size, v);
+	LK_TRY(lk_stream_slurp(path, FILE_LIMIT, &text, &size, reader->err));
+	reader->where = path;
+	lk_status status = split_lines(reader, text, size, v);
 	free(text);
 	return status;
 }
 
-static lk_status keep_list(const struct reader *r, int d, const numbers *v) {
-	int list = r->p->named[d].list;
-	if (r->s->items[list] && r->s->items[list] != (int64_t)v->count) {
-		lk_fail(r->err, LK_ERR_INPUT, r->where, "%zu numbers, where another dim of %s has %lld", v->count,
-				r->p->lists.at[list], (long long)r->s->items[list]);
-		return lk_hint(r->err, "give every dim of a list one number per tensor");
+static lk_status keep_list(const struct reader *reader, int d, const numbers *v) {
+	int list = reader->p->named[d].list;
+	if (reader->s->items[list] && reader->s->items[list] != (int64_t)v->count) {
+		lk_fail(reader->err, LK_ERR_INPUT, reader->where, "%zu numbers, where another dim of %s has %lld", v->count,
+				reader->p->lists.at[list], (long long)reader->s->items[list]);
+		return lk_hint(reader->err, "give every dim of a list one number per tensor");
 	}
-	r->s->each[d] = LK_ARRAY(&r->s->arena, int64_t, v->count);
-	if (!r->s->each[d]) return lk_oom(r->err);
-	memcpy(r->s->each[d], v->at, sizeof *v->at * v->count);
-	r->s->items[list] = (int64_t)v->count;
+	reader->s->each[d] = LK_ARRAY(&reader->s->arena, int64_t, v->count);
+	if (!reader->s->each[d]) return lk_oom(reader->err);
+	memcpy(reader->s->each[d], v->at, sizeof *v->at * v->count);
+	reader->s->items[list] = (int64_t)v->count;
 	return LK_OK;
 }
 
-static lk_status read_dim(struct reader *r, int d, const char *text) {
-	int64_t *one = &r->s->symbol[LC_AXES + d];
-	if (*one || r->s->each[d]) return given_twice(r);
-	if (r->p->named[d].list < 0) return number(r, text, 1, MOST_DIM, one);
+static lk_status read_dim(struct reader *reader, int d, const char *text) {
+	int64_t *one = &reader->s->symbol[LC_AXES + d];
+	if (*one || reader->s->each[d]) return given_twice(reader);
+	if (reader->p->named[d].list < 0) return number(reader, text, 1, MOST_DIM, one);
 	numbers v = {0};
-	lk_status status = *text == '@' ? read_file(r, text + 1, &v) : split_numbers(r, text, &v);
-	if (status == LK_OK) status = keep_list(r, d, &v);
+	lk_status status = *text == '@' ? read_file(reader, text + 1, &v) : split_numbers(reader, text, &v);
+	if (status == LK_OK) status = keep_list(reader, d, &v);
 	lk_vec_free(&v);
 	return status;
 }
 
-static lk_status read_index(const struct reader *r, lc_index *index, const char *text) {
-	if (index->value >= 0) return given_twice(r);
-	return number(r, text, 0, LC_RANKS, &index->value);
+static lk_status read_index(const struct reader *reader, lc_index *index, const char *text) {
+	if (index->value >= 0) return given_twice(reader);
+	return number(reader, text, 0, LC_RANKS, &index->value);
 }
 
 /* ---- the text ---- */
 
 /* "params.N" is N, if N is a dim of params. */
-static const char *without_list(const struct reader *r, const char *name) {
+static const char *without_list(const struct reader *reader, const char *name) {
 	const char *dot = strchr(name, '.');
-	int d = dot ? lc_dim_find(r->p, dot + 1) : -1, list = d < 0 ? -1 : r->p->named[d].list;
-	if (list < 0 || strlen(r->p->lists.at[list]) != (size_t)(dot - name)) return name;
-	return strncmp(r->p->lists.at[list], name, (size_t)(dot - name)) == 0 ? dot + 1 : name;
+	int d = dot ? lc_dim_find(reader->p, dot + 1) : -1, list = d < 0 ? -1 : reader->p->named[d].list;
+	if (list < 0 || strlen(reader->p->lists.at[list]) != (size_t)(dot - name)) return name;
+	return strncmp(reader->p->lists.at[list], name, (size_t)(dot - name)) == 0 ? dot + 1 : name;
 }
 
-static lk_status read_pair(struct reader *r, char *pair) {
+static lk_status read_pair(struct reader *reader, char *pair) {
 	char where[WORD];
 	char *value = strchr(pair, '=');
 	if (!value) {
-		lk_fail(r->err, LK_ERR_INPUT, "--sizes", "\"%.64s\" is no size", pair);
-		return lk_hint(r->err, "write NAME=N,NAME=N,...");
+		lk_fail(reader->err, LK_ERR_INPUT, "--sizes", "\"%.64s\" is no size", pair);
+		return lk_hint(reader->err, "write NAME=N,NAME=N,...");
 	}
 	*value++ = '\0';
-	const char *name = without_list(r, pair);
+	const char *name = without_list(reader, pair);
 	snprintf(where, sizeof where, "--sizes: %.64s", name);
-	r->where = where;
-	int a = lc_axis_find(r->p, name), d = lc_dim_find(r->p, name);
-	lc_index *index = index_of(r, name);
-	lk_status status = a >= 0 ? read_axis(r, a, value) : d >= 0 ? read_dim(r, d, value)
-					   : index ? read_index(r, index, value) : unknown(r, name);
-	r->where = NULL;
+	reader->where = where;
+	int a = lc_axis_find(reader->p, name), d = lc_dim_find(reader->p, name);
+	lc_index *index = index_of(reader, name);
+	lk_status status = a >= 0 ? read_axis(reader, a, value) : d >= 0 ? read_dim(reader, d, value)
+					   : index ? read_index(reader, index, value) : unknown(reader, name);
+	reader->where = NULL;
 	return status;
 }
 
-static lk_status read_text(struct reader *r, const char *text) {
-	char *copy = lk_arena_strdup(&r->s->arena, text);
-	if (!copy) return lk_oom(r->err);
+static lk_status read_text(struct reader *reader, const char *text) {
+	char *copy = lk_arena_strdup(&reader->s->arena, text);
+	if (!copy) return lk_oom(reader->err);
 	for (char *at = copy, *next; at; at = next) {
 		next = strchr(at, ',');
 		if (next) *next++ = '\0';
-		if (*at || next) LK_TRY(read_pair(r, at));
+		if (*at || next) LK_TRY(read_pair(reader, at));
 	}
 	return LK_OK;
 }
@@ -202,50 +202,50 @@ static lk_status read_text(struct reader *r, const char *text) {
 /* ---- ranks, indices, lists: what the text leaves open ---- */
 
 /* The lowest and the highest offset of groups by an index on an axis; by none: index NULL. False: there are none. */
-static bool offsets(const lc_program *p, int axis, const char *index, int64_t *low, int64_t *high) {
+static bool offsets(const lc_program *program, int axis, const char *index, int64_t *low, int64_t *high) {
 	bool any = false;
-	for (size_t i = 0; i < p->nodes.count; i++) {
-		const lc_group *groups[] = {&p->nodes.at[i].at, &p->nodes.at[i].from};
+	for (size_t i = 0; i < program->nodes.count; i++) {
+		const lc_group *groups[] = {&program->nodes.at[i].at, &program->nodes.at[i].from};
 		for (int k = 0; k < 2; k++) {
-			const lc_group *g = groups[k];
-			if (g->axis < 0 || (axis >= 0 && g->axis != axis) || !g->index != !index) continue;
-			if (index && strcmp(index, g->index) != 0) continue;
-			if (!any || g->offset < *low) *low = g->offset;
-			if (!any || g->offset > *high) *high = g->offset;
+			const lc_group *group = groups[k];
+			if (group->axis < 0 || (axis >= 0 && group->axis != axis) || !group->index != !index) continue;
+			if (index && strcmp(index, group->index) != 0) continue;
+			if (!any || group->offset < *low) *low = group->offset;
+			if (!any || group->offset > *high) *high = group->offset;
 			any = true;
 		}
 	}
 	return any;
 }
 
-static void fill_indices(struct reader *r) {
-	for (size_t i = 0; i < r->s->indices.count; i++) {
-		lc_index *index = &r->s->indices.at[i];
+static void fill_indices(struct reader *reader) {
+	for (size_t i = 0; i < reader->s->indices.count; i++) {
+		lc_index *index = &reader->s->indices.at[i];
 		int64_t low = 0, high = 0;
-		offsets(r->p, -1, index->name, &low, &high);
+		offsets(reader->p, -1, index->name, &low, &high);
 		if (index->value < 0) index->value = low < 0 ? -low : 0;
 	}
 }
 
 /* How many ranks an axis must have, for the groups and roots on it. */
-static int64_t needed(const struct reader *r, int axis) {
+static int64_t needed(const struct reader *reader, int axis) {
 	int64_t most = 0, low, high;
-	if (offsets(r->p, axis, NULL, &low, &high)) most = high;
-	for (size_t i = 0; i < r->s->indices.count; i++) {
-		const lc_index *index = &r->s->indices.at[i];
-		if (offsets(r->p, axis, index->name, &low, &high) && high + index->value > most) most = high + index->value;
+	if (offsets(reader->p, axis, NULL, &low, &high)) most = high;
+	for (size_t i = 0; i < reader->s->indices.count; i++) {
+		const lc_index *index = &reader->s->indices.at[i];
+		if (offsets(reader->p, axis, index->name, &low, &high) && high + index->value > most) most = high + index->value;
 	}
-	for (size_t i = 0; i < r->p->nodes.count; i++) {
-		const lc_layout *l = &r->p->nodes.at[i].layout[axis];
-		if (l->kind == LC_ROOT && l->root > most) most = l->root;
+	for (size_t i = 0; i < reader->p->nodes.count; i++) {
+		const lc_layout *layout = &reader->p->nodes.at[i].layout[axis];
+		if (layout->kind == LC_ROOT && layout->root > most) most = layout->root;
 	}
 	return most + 1;
 }
 
-static void fill_axes(struct reader *r, const int64_t axes[LC_AXES]) {
-	for (int a = 0; a < r->p->axis_count; a++) {
-		int64_t *ranks = &r->s->symbol[a], least = needed(r, a);
-		if (!*ranks) *ranks = r->p->axes[a].size;
+static void fill_axes(struct reader *reader, const int64_t axes[LC_AXES]) {
+	for (int a = 0; a < reader->p->axis_count; a++) {
+		int64_t *ranks = &reader->s->symbol[a], least = needed(reader, a);
+		if (!*ranks) *ranks = reader->p->axes[a].size;
 		if (!*ranks) *ranks = axes[a] > least ? axes[a] : least;
 	}
 }
@@ -253,12 +253,12 @@ static void fill_axes(struct reader *r, const int64_t axes[LC_AXES]) {
 /* ---- dims ---- */
 
 /* Numbers that dims may have to be divisible by: axes' sizes, constants of the conditions. */
-static int factors(const struct reader *r, int64_t out[FACTORS]) {
+static int factors(const struct reader *reader, int64_t out[FACTORS]) {
 	int count = 0;
-	for (int a = 0; a < r->p->axis_count; a++)
-		if (r->s->symbol[a] > 1) out[count++] = r->s->symbol[a];
-	for (size_t i = 0; i < r->p->conditions.count; i++) {
-		const lc_dim_sum *by = &r->p->dims.at[r->p->conditions.at[i].divisor];
+	for (int a = 0; a < reader->p->axis_count; a++)
+		if (reader->s->symbol[a] > 1) out[count++] = reader->s->symbol[a];
+	for (size_t i = 0; i < reader->p->conditions.count; i++) {
+		const lc_dim_sum *by = &reader->p->dims.at[reader->p->conditions.at[i].divisor];
 		int64_t constant = by->count == 1 ? by->terms[0].number : 1;
 		if (constant > 1 && constant < LC_RANKS && count < FACTORS) out[count++] = constant;
 	}
@@ -280,60 +280,60 @@ static int64_t default_dim(int d) {
 	return first[d % 7];
 }
 
-static lk_status try_dims(struct reader *r, const bool open[LC_DIMS], uint64_t seed, int64_t attempt) {
+static lk_status try_dims(struct reader *reader, const bool open[LC_DIMS], uint64_t seed, int64_t attempt) {
 	int64_t factor[FACTORS];
-	int count = factors(r, factor);
+	int count = factors(reader, factor);
 	uint64_t of_try = lk_hash64(seed) + (uint64_t)attempt * LC_DIMS * (uint64_t)LC_ITEMS;
 	bool plain = attempt % 4 == 0;
-	for (int d = 0; d < r->p->named_count; d++) {
-		int64_t *one = &r->s->symbol[LC_AXES + d];
-		int list = r->p->named[d].list;
+	for (int d = 0; d < reader->p->named_count; d++) {
+		int64_t *one = &reader->s->symbol[LC_AXES + d];
+		int list = reader->p->named[d].list;
 		if (!open[d]) continue;
 		if (list < 0) {
 			*one = seed || attempt ? draw_dim(of_try, (uint64_t)d, plain, factor, count) : default_dim(d);
 			continue;
 		}
-		for (int64_t i = 0; i < r->s->items[list]; i++)
-			r->s->each[d][i] = draw_dim(of_try, (uint64_t)(d + LC_DIMS * (i + 1)), plain, factor, count);
+		for (int64_t i = 0; i < reader->s->items[list]; i++)
+			reader->s->each[d][i] = draw_dim(of_try, (uint64_t)(d + LC_DIMS * (i + 1)), plain, factor, count);
 	}
-	return lc_sizes_check(r->p, r->s, r->err);
+	return lc_sizes_check(reader->p, reader->s, reader->err);
 }
 
-static lk_status open_lists(struct reader *r, const bool open[LC_DIMS]) {
-	for (size_t l = 0; l < r->p->lists.count; l++)
-		if (!r->s->items[l]) r->s->items[l] = DEFAULT_ITEMS;
-	for (int d = 0; d < r->p->named_count; d++) {
-		if (!open[d] || r->p->named[d].list < 0) continue;
-		r->s->each[d] = LK_ARRAY(&r->s->arena, int64_t, (size_t)r->s->items[r->p->named[d].list]);
-		if (!r->s->each[d]) return lk_oom(r->err);
+static lk_status open_lists(struct reader *reader, const bool open[LC_DIMS]) {
+	for (size_t l = 0; l < reader->p->lists.count; l++)
+		if (!reader->s->items[l]) reader->s->items[l] = DEFAULT_ITEMS;
+	for (int d = 0; d < reader->p->named_count; d++) {
+		if (!open[d] || reader->p->named[d].list < 0) continue;
+		reader->s->each[d] = LK_ARRAY(&reader->s->arena, int64_t, (size_t)reader->s->items[reader->p->named[d].list]);
+		if (!reader->s->each[d]) return lk_oom(reader->err);
 	}
 	return LK_OK;
 }
 
-static lk_status fill_dims(struct reader *r, uint64_t seed) {
+static lk_status fill_dims(struct reader *reader, uint64_t seed) {
 	bool open[LC_DIMS] = {false}, any = false;
-	for (int d = 0; d < r->p->named_count; d++)
-		any |= open[d] = !r->s->symbol[LC_AXES + d] && !r->s->each[d];
-	LK_TRY(lc_sizes_check_mesh(r->p, r->s, r->err));
-	LK_TRY(open_lists(r, open));
-	if (!any) return lc_sizes_check(r->p, r->s, r->err);
-	int64_t work = 1 + (int64_t)r->p->nodes.count, most = 1;
-	for (size_t l = 0; l < r->p->lists.count; l++)
-		if (r->s->items[l] > most) most = r->s->items[l];
+	for (int d = 0; d < reader->p->named_count; d++)
+		any |= open[d] = !reader->s->symbol[LC_AXES + d] && !reader->s->each[d];
+	LK_TRY(lc_sizes_check_mesh(reader->p, reader->s, reader->err));
+	LK_TRY(open_lists(reader, open));
+	if (!any) return lc_sizes_check(reader->p, reader->s, reader->err);
+	int64_t work = 1 + (int64_t)reader->p->nodes.count, most = 1;
+	for (size_t l = 0; l < reader->p->lists.count; l++)
+		if (reader->s->items[l] > most) most = reader->s->items[l];
 	for (int64_t attempt = 0; attempt < TRIES && attempt * work * most < TRIED_EXTENTS; attempt++) {
-		lk_status status = try_dims(r, open, seed, attempt);
+		lk_status status = try_dims(reader, open, seed, attempt);
 		if (status == LK_OK || status != LK_ERR_INPUT) return status;
 	}
-	return lk_hint(r->err, "no sizes were found that fit; give them: --sizes NAME=N,...");
+	return lk_hint(reader->err, "no sizes were found that fit; give them: --sizes NAME=N,...");
 }
 
 /* ---- in one ---- */
 
-lk_status lc_sizes_draw(const lc_program *p, const char *text, const int64_t axes[LC_AXES], uint64_t seed,
+lk_status lc_sizes_draw(const lc_program *program, const char *text, const int64_t axes[LC_AXES], uint64_t seed,
 						lc_sizes *out, lk_error *err) {
-	struct reader r = {.p = p, .s = out, .err = err};
+	struct reader r = {.p = program, .s = out, .err = err};
 	memset(out, 0, sizeof *out);
-	out->items = LK_ARRAY(&out->arena, int64_t, p->lists.count);
+	out->items = LK_ARRAY(&out->arena, int64_t, program->lists.count);
 	if (!out->items) return lk_oom(err);
 	LK_TRY(note_indices(&r));
 	if (text && *text) LK_TRY(read_text(&r, text));
@@ -342,8 +342,8 @@ lk_status lc_sizes_draw(const lc_program *p, const char *text, const int64_t axe
 	return fill_dims(&r, seed);
 }
 
-lk_status lc_sizes_read(const lc_program *p, const char *text, int64_t ranks, lc_sizes *out, lk_error *err) {
+lk_status lc_sizes_read(const lc_program *program, const char *text, int64_t ranks, lc_sizes *out, lk_error *err) {
 	int64_t axes[LC_AXES] = {0};
-	if (p->axis_count) axes[p->axis_count - 1] = ranks;
-	return lc_sizes_draw(p, text, axes, 0, out, err);
+	if (program->axis_count) axes[program->axis_count - 1] = ranks;
+	return lc_sizes_draw(program, text, axes, 0, out, err);
 }

@@ -78,7 +78,7 @@ typedef struct lc_steps {
 } lc_steps;
 
 /* Refused: what is fused cannot be one pass (a reduction read by it, different extents), with the reason. */
-lk_status lc_steps_make(const lc_program *p, lc_steps **out, lk_error *err);
+lk_status lc_steps_make(const lc_program *program, lc_steps **out, lk_error *err);
 void lc_steps_free(lc_steps *steps);  /* accepts NULL */
 void lc_steps_print(const lc_steps *steps, FILE *out); /* a line per step: kind, name, reads -> writes */
 
@@ -105,7 +105,7 @@ lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks,
 
 /* Device memory that a MAP's or RING's pass reads and writes on one rank, of tensor `item` of its list: every value that it
  * reads from memory or stores counts once. */
-lk_status lc_pass_bytes(const lc_steps *steps, const lc_step *s, const lc_sizes *sizes, int64_t item, double *out,
+lk_status lc_pass_bytes(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes, int64_t item, double *out,
                         lk_error *err);
 
 #endif

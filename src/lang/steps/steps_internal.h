@@ -50,19 +50,19 @@ typedef struct lc_maker {
 	LK_VEC(lc_unit) units;
 } lc_maker;
 
-static inline const lc_node *lc_value(const lc_maker *m, int v) { return &m->p->nodes.at[v]; }
+static inline const lc_node *lc_value(const lc_maker *maker, int v) { return &maker->p->nodes.at[v]; }
 /* The fusing bundle of a value, or -1. */
-int lc_fused(const lc_maker *m, int v);
+int lc_fused(const lc_maker *maker, int v);
 bool lc_ids_add(lk_arena *arena, lc_ids *ids, int id); /* false when memory is out */
 bool lc_ids_have(const lc_ids *ids, int id);
 /* Appends unless it is there. */
 lk_status lc_ids_put(lk_arena *arena, lc_ids *ids, int id, lk_error *err);
 
 /* Fills places and units. */
-lk_status lc_make_units(lc_maker *m, lk_error *err);
+lk_status lc_make_units(lc_maker *maker, lk_error *err);
 /* Fills what units read, write and wait for (step.after: units), and checks that passes are passes. */
-lk_status lc_link_units(lc_maker *m, lk_error *err);
+lk_status lc_link_units(lc_maker *maker, lk_error *err);
 /* Units in order: order[0 .. units); those of a bundle that overlaps stand together. */
-lk_status lc_order_units(lc_maker *m, int *order, lk_error *err);
+lk_status lc_order_units(lc_maker *maker, int *order, lk_error *err);
 
 #endif

@@ -35,55 +35,55 @@ lk_status lc_ids_put(lk_arena *arena, lc_ids *ids, int id, lk_error *err) {
 
 enum { SHOWN = 48 };
 
-static lk_status refuse_pass(const lc_maker *m, const lc_unit *u, int v, int other, const char *why, lk_error *err) {
+static lk_status refuse_pass(const lc_maker *maker, const lc_unit *unit, int v, int other, const char *why, lk_error *err) {
 	char x[SHOWN], y[SHOWN], label[SHOWN] = "one pass";
-	const lc_node *n = lc_value(m, v);
-	if (u->fuse >= 0 && m->p->bundles.at[u->fuse].name) snprintf(label, sizeof label, "%s", m->p->bundles.at[u->fuse].name);
-	lc_wrong(m->p, n->line, n->column, err, "%s cannot be one pass: %s %s %s", label, lc_value_text(m->p, v, x, sizeof x),
-	         why, lc_value_text(m->p, other, y, sizeof y));
+	const lc_node *node = lc_value(maker, v);
+	if (unit->fuse >= 0 && maker->p->bundles.at[unit->fuse].name) snprintf(label, sizeof label, "%s", maker->p->bundles.at[unit->fuse].name);
+	lc_wrong(maker->p, node->line, node->column, err, "%s cannot be one pass: %s %s %s", label, lc_value_text(maker->p, v, x, sizeof x),
+	         why, lc_value_text(maker->p, other, y, sizeof y));
 	return lk_hint(err, "leave one of them out of the set");
 }
 
 /* ---- reads ---- */
 
 /* Whether the pass of unit i has v in a register when it wants it. */
-static bool in_pass(const lc_maker *m, int i, int v) {
-	lc_family family = lc_ops[lc_value(m, v)->op].family;
-	return m->at[v].unit == i && m->at[v].held != LC_ALIAS && (family == LC_MAP || family == LC_DROP ||
-		lc_value(m, v)->op == LC_UPDATE || m->units.at[i].step.scatter == v);
+static bool in_pass(const lc_maker *maker, int i, int v) {
+	lc_family family = lc_ops[lc_value(maker, v)->op].family;
+	return maker->at[v].unit == i && maker->at[v].held != LC_ALIAS && (family == LC_MAP || family == LC_DROP ||
+		lc_value(maker, v)->op == LC_UPDATE || maker->units.at[i].step.scatter == v);
 }
 
-static lk_status reads(lc_maker *m, int i, int by, int v, lk_error *err);
+static lk_status reads(lc_maker *maker, int i, int by, int v, lk_error *err);
 
-static lk_status reads_operands(lc_maker *m, int i, int by, int v, lk_error *err) {
-	for (int k = 0; k < lc_value(m, v)->inputs; k++) LK_TRY(reads(m, i, by, lc_value(m, v)->in[k], err));
+static lk_status reads_operands(lc_maker *maker, int i, int by, int v, lk_error *err) {
+	for (int k = 0; k < lc_value(maker, v)->inputs; k++) LK_TRY(reads(maker, i, by, lc_value(maker, v)->in[k], err));
 	return LK_OK;
 }
 
 /* Value `by` of unit i reads v. Depth: single numbers made of single numbers; each is entered once. */
-static lk_status reads(lc_maker *m, int i, int by, int v, lk_error *err) {
-	lc_step *s = &m->units.at[i].step;
-	const lc_node *n = lc_value(m, v);
-	if (m->at[v].held == LC_NOWHERE) {
-		if (lc_ops[n->op].family == LC_LEAF || lc_ids_have(&s->numbers, v)) return LK_OK;
-		LK_TRY(reads_operands(m, i, by, v, err));
-		return lc_ids_put(m->arena, &m->units.at[i].step.numbers, v, err);
+static lk_status reads(lc_maker *maker, int i, int by, int v, lk_error *err) {
+	lc_step *step = &maker->units.at[i].step;
+	const lc_node *node = lc_value(maker, v);
+	if (maker->at[v].held == LC_NOWHERE) {
+		if (lc_ops[node->op].family == LC_LEAF || lc_ids_have(&step->numbers, v)) return LK_OK;
+		LK_TRY(reads_operands(maker, i, by, v, err));
+		return lc_ids_put(maker->arena, &maker->units.at[i].step.numbers, v, err);
 	}
-	if (m->at[v].held == LC_IN_PLACE) return reads(m, i, by, n->in[0], err);
-	if (in_pass(m, i, v)) return LK_OK;
-	if (m->at[m->at[v].home].unit == i)
-		return refuse_pass(m, &m->units.at[i], by, v, "needs, complete, what the pass computes:", err);
-	return lc_ids_put(m->arena, &s->reads, v, err);
+	if (maker->at[v].held == LC_IN_PLACE) return reads(maker, i, by, node->in[0], err);
+	if (in_pass(maker, i, v)) return LK_OK;
+	if (maker->at[maker->at[v].home].unit == i)
+		return refuse_pass(maker, &maker->units.at[i], by, v, "needs, complete, what the pass computes:", err);
+	return lc_ids_put(maker->arena, &step->reads, v, err);
 }
 
-static lk_status unit_reads(lc_maker *m, int i, lk_error *err) {
-	const lc_ids values = m->units.at[i].step.values;
+static lk_status unit_reads(lc_maker *maker, int i, lk_error *err) {
+	const lc_ids values = maker->units.at[i].step.values;
 	for (int k = 0; k < values.count; k++) {
-		const lc_node *n = lc_value(m, values.at[k]);
-		if (n->op != LC_UPDATE) LK_TRY(reads_operands(m, i, values.at[k], values.at[k], err));
-		else if (m->at[n->in[1]].into < 0) LK_TRY(reads(m, i, values.at[k], n->in[1], err));
-		if (m->at[values.at[k]].held != LC_STORED) continue;
-		LK_TRY(lc_ids_put(m->arena, &m->units.at[i].step.writes, values.at[k], err));
+		const lc_node *node = lc_value(maker, values.at[k]);
+		if (node->op != LC_UPDATE) LK_TRY(reads_operands(maker, i, values.at[k], values.at[k], err));
+		else if (maker->at[node->in[1]].into < 0) LK_TRY(reads(maker, i, values.at[k], node->in[1], err));
+		if (maker->at[values.at[k]].held != LC_STORED) continue;
+		LK_TRY(lc_ids_put(maker->arena, &maker->units.at[i].step.writes, values.at[k], err));
 	}
 	return LK_OK;
 }
@@ -95,160 +95,160 @@ static bool same_part(const lc_layout *a, const lc_layout *b) {
 	return cut_a == cut_b && (!cut_a || lc_same_layout(a, b));
 }
 
-static bool same_extents(const lc_maker *m, int v, int w) {
-	const lc_node *a = lc_value(m, v), *b = lc_value(m, w);
+static bool same_extents(const lc_maker *maker, int v, int w) {
+	const lc_node *a = lc_value(maker, v), *b = lc_value(maker, w);
 	if (a->rank != b->rank || a->list != b->list || !lc_same_group(&a->at, &b->at)) return false;
 	for (int d = 0; d < a->rank; d++)
 		if (a->dim[d] != b->dim[d]) return false;
-	for (int x = 0; x < m->p->axis_count; x++)
+	for (int x = 0; x < maker->p->axis_count; x++)
 		if (!same_part(&a->layout[x], &b->layout[x])) return false;
 	return true;
 }
 
 /* What the extents of value v as a member of a pass are those of, or -1 where it may be repeated. */
-static int extents_of(const lc_maker *m, const lc_step *s, int v) {
-	const lc_node *n = lc_value(m, v);
-	lc_family family = lc_ops[n->op].family;
-	if (family == LC_RED || family == LC_TOTALS || lc_ids_have(&s->gathers, v)) return n->in[0];
-	if (n->op == LC_UPDATE && m->at[n->in[1]].into == v) return -1; /* what is gathered */
-	return m->at[v].held == LC_STORED || v == s->scatter ? v : -1;
+static int extents_of(const lc_maker *maker, const lc_step *step, int v) {
+	const lc_node *node = lc_value(maker, v);
+	lc_family family = lc_ops[node->op].family;
+	if (family == LC_RED || family == LC_TOTALS || lc_ids_have(&step->gathers, v)) return node->in[0];
+	if (node->op == LC_UPDATE && maker->at[node->in[1]].into == v) return -1; /* what is gathered */
+	return maker->at[v].held == LC_STORED || v == step->scatter ? v : -1;
 }
 
-static lk_status find_space(lc_maker *m, lc_unit *u, lk_error *err) {
-	lc_step *s = &u->step;
-	if (s->scatter >= 0 || s->gathers.count) s->kind = LC_STEP_RING;
-	if (s->kind != LC_STEP_MAP && s->kind != LC_STEP_RING) return LK_OK;
-	for (int k = s->values.count; k-- > 0;) {
-		int v = s->values.at[k], extents = extents_of(m, s, v);
+static lk_status find_space(lc_maker *maker, lc_unit *unit, lk_error *err) {
+	lc_step *step = &unit->step;
+	if (step->scatter >= 0 || step->gathers.count) step->kind = LC_STEP_RING;
+	if (step->kind != LC_STEP_MAP && step->kind != LC_STEP_RING) return LK_OK;
+	for (int k = step->values.count; k-- > 0;) {
+		int v = step->values.at[k], extents = extents_of(maker, step, v);
 		if (extents < 0) continue;
-		if (s->space < 0) s->space = extents;
-		else if (!same_extents(m, s->space, extents))
-			return refuse_pass(m, u, v, s->space, "has not the extents of", err);
+		if (step->space < 0) step->space = extents;
+		else if (!same_extents(maker, step->space, extents))
+			return refuse_pass(maker, unit, v, step->space, "has not the extents of", err);
 	}
-	s->list = s->space >= 0 ? lc_value(m, s->space)->list : -1;
+	step->list = step->space >= 0 ? lc_value(maker, step->space)->list : -1;
 	return LK_OK;
 }
 
 /* ---- what must be over before ---- */
 
-static lk_status wait_for(lc_maker *m, int i, int earlier, lk_error *err) {
+static lk_status wait_for(lc_maker *maker, int i, int earlier, lk_error *err) {
 	if (earlier < 0 || earlier == i) return LK_OK;
-	return lc_ids_put(m->arena, &m->units.at[i].step.after, earlier, err);
+	return lc_ids_put(maker->arena, &maker->units.at[i].step.after, earlier, err);
 }
 
-static lk_status link_unit(lc_maker *m, int i, lk_error *err) {
-	const lc_ids r = m->units.at[i].step.reads, values = m->units.at[i].step.values;
+static lk_status link_unit(lc_maker *maker, int i, lk_error *err) {
+	const lc_ids r = maker->units.at[i].step.reads, values = maker->units.at[i].step.values;
 	for (int k = 0; k < r.count; k++) {
-		const lc_place *home = &m->at[m->at[r.at[k]].home];
-		LK_TRY(wait_for(m, i, home->unit, err));
-		if (home->next != LC_NEVER) LK_TRY(wait_for(m, m->at[home->next].unit, i, err));
+		const lc_place *home = &maker->at[maker->at[r.at[k]].home];
+		LK_TRY(wait_for(maker, i, home->unit, err));
+		if (home->next != LC_NEVER) LK_TRY(wait_for(maker, maker->at[home->next].unit, i, err));
 	}
 	for (int k = 0; k < values.count; k++)
-		if (lc_value(m, values.at[k])->op == LC_UPDATE)
-			LK_TRY(wait_for(m, i, m->at[lc_value(m, values.at[k])->in[0]].unit, err));
+		if (lc_value(maker, values.at[k])->op == LC_UPDATE)
+			LK_TRY(wait_for(maker, i, maker->at[lc_value(maker, values.at[k])->in[0]].unit, err));
 	return LK_OK;
 }
 
-lk_status lc_link_units(lc_maker *m, lk_error *err) {
-	for (size_t i = 0; i < m->units.count; i++) {
-		LK_TRY(unit_reads(m, (int)i, err));
-		LK_TRY(find_space(m, &m->units.at[i], err));
+lk_status lc_link_units(lc_maker *maker, lk_error *err) {
+	for (size_t i = 0; i < maker->units.count; i++) {
+		LK_TRY(unit_reads(maker, (int)i, err));
+		LK_TRY(find_space(maker, &maker->units.at[i], err));
 	}
-	for (size_t i = 0; i < m->units.count; i++) LK_TRY(link_unit(m, (int)i, err));
+	for (size_t i = 0; i < maker->units.count; i++) LK_TRY(link_unit(maker, (int)i, err));
 	return LK_OK;
 }
 
 /* ---- order ---- */
 
 /* Units that overlap are ordered as one: `lead` is the first of them, the unit itself otherwise. */
-static int lead(const lc_maker *m, int i) {
-	if (m->units.at[i].overlap < 0) return i;
+static int lead(const lc_maker *maker, int i) {
+	if (maker->units.at[i].overlap < 0) return i;
 	for (int k = 0; k < i; k++)
-		if (m->units.at[k].overlap == m->units.at[i].overlap) return k;
+		if (maker->units.at[k].overlap == maker->units.at[i].overlap) return k;
 	return i;
 }
 
 /* Whether all that unit i waits for is done, but for what is in its own bundle where `inside` is false. */
-static bool ready(const lc_maker *m, int i, bool inside) {
-	const lc_ids *after = &m->units.at[i].step.after;
+static bool ready(const lc_maker *maker, int i, bool inside) {
+	const lc_ids *after = &maker->units.at[i].step.after;
 	for (int k = 0; k < after->count; k++) {
-		const lc_unit *other = &m->units.at[after->at[k]];
-		bool own = m->units.at[i].overlap >= 0 && other->overlap == m->units.at[i].overlap;
+		const lc_unit *other = &maker->units.at[after->at[k]];
+		bool own = maker->units.at[i].overlap >= 0 && other->overlap == maker->units.at[i].overlap;
 		if (!other->ordered && (inside || !own)) return false;
 	}
 	return true;
 }
 
 /* Whether all units with this lead are ready for others' sake, and the largest key among them. */
-static bool all_ready(const lc_maker *m, const int *leads, int of, int *key) {
+static bool all_ready(const lc_maker *maker, const int *leads, int of, int *key) {
 	*key = -1;
-	for (int i = of; i < (int)m->units.count; i++) {
+	for (int i = of; i < (int)maker->units.count; i++) {
 		if (leads[i] != of) continue;
-		if (!ready(m, i, false)) return false;
-		if (m->units.at[i].key > *key) *key = m->units.at[i].key;
+		if (!ready(maker, i, false)) return false;
+		if (maker->units.at[i].key > *key) *key = maker->units.at[i].key;
 	}
 	return true;
 }
 
-static int next_single(const lc_maker *m, const int *leads, int of) {
+static int next_single(const lc_maker *maker, const int *leads, int of) {
 	int best = -1;
-	for (int i = of; i < (int)m->units.count; i++) {
-		if (leads[i] != of || m->units.at[i].ordered || !ready(m, i, true)) continue;
-		if (best < 0 || m->units.at[i].key < m->units.at[best].key) best = i;
+	for (int i = of; i < (int)maker->units.count; i++) {
+		if (leads[i] != of || maker->units.at[i].ordered || !ready(maker, i, true)) continue;
+		if (best < 0 || maker->units.at[i].key < maker->units.at[best].key) best = i;
 	}
 	return best;
 }
 
 /* The set that made a unit of several values, or -1. */
-static int bundle_of(const lc_maker *m, const lc_unit *u) {
-	if (u->fuse >= 0) return u->fuse;
-	return u->overlap >= 0 ? u->overlap : lc_value(m, u->key)->bucket;
+static int bundle_of(const lc_maker *maker, const lc_unit *unit) {
+	if (unit->fuse >= 0) return unit->fuse;
+	return unit->overlap >= 0 ? unit->overlap : lc_value(maker, unit->key)->bucket;
 }
 
-static lk_status refuse_cycle(const lc_maker *m, lk_error *err) {
-	const lc_unit *u = NULL, *w = NULL;
+static lk_status refuse_cycle(const lc_maker *maker, lk_error *err) {
+	const lc_unit *unit = NULL, *w = NULL;
 	char x[SHOWN], y[SHOWN];
-	for (size_t i = 0; i < m->units.count; i++) {
-		const lc_unit *at = &m->units.at[i];
+	for (size_t i = 0; i < maker->units.count; i++) {
+		const lc_unit *at = &maker->units.at[i];
 		if (at->ordered) continue;
-		if (!u && bundle_of(m, at) >= 0) u = at;
+		if (!unit && bundle_of(maker, at) >= 0) unit = at;
 		else if (!w) w = at;
 	}
-	if (!u) return lk_fail(err, LK_ERR_INTERNAL, m->p->name, "steps that wait for each other");
-	const lc_node *n = lc_value(m, u->key);
-	const lc_bundle *b = &m->p->bundles.at[bundle_of(m, u)];
-	lc_wrong(m->p, n->line, n->column, err, "the set %s with %s depends on itself through %s, which is outside of it",
-	         b->name ? b->name : "", lc_value_text(m->p, u->key, x, sizeof x),
-	         w ? lc_value_text(m->p, w->key, y, sizeof y) : "another set");
+	if (!unit) return lk_fail(err, LK_ERR_INTERNAL, maker->p->name, "steps that wait for each other");
+	const lc_node *node = lc_value(maker, unit->key);
+	const lc_bundle *bundle = &maker->p->bundles.at[bundle_of(maker, unit)];
+	lc_wrong(maker->p, node->line, node->column, err, "the set %s with %s depends on itself through %s, which is outside of it",
+	         bundle->name ? bundle->name : "", lc_value_text(maker->p, unit->key, x, sizeof x),
+	         w ? lc_value_text(maker->p, w->key, y, sizeof y) : "another set");
 	return lk_hint(err, "add it to the set, or take less together");
 }
 
-static lk_status order_group(lc_maker *m, const int *leads, int of, int *order, int *done, lk_error *err) {
+static lk_status order_group(lc_maker *maker, const int *leads, int of, int *order, int *done, lk_error *err) {
 	int members = 0;
-	for (int i = of; i < (int)m->units.count; i++) members += leads[i] == of;
+	for (int i = of; i < (int)maker->units.count; i++) members += leads[i] == of;
 	for (; members > 0; members--) {
-		int i = next_single(m, leads, of);
-		if (i < 0) return refuse_cycle(m, err);
-		m->units.at[i].ordered = true;
+		int i = next_single(maker, leads, of);
+		if (i < 0) return refuse_cycle(maker, err);
+		maker->units.at[i].ordered = true;
 		order[(*done)++] = i;
 	}
 	return LK_OK;
 }
 
-lk_status lc_order_units(lc_maker *m, int *order, lk_error *err) {
-	int count = (int)m->units.count, done = 0;
-	int *leads = LK_ARRAY(&m->scratch, int, (size_t)count);
+lk_status lc_order_units(lc_maker *maker, int *order, lk_error *err) {
+	int count = (int)maker->units.count, done = 0;
+	int *leads = LK_ARRAY(&maker->scratch, int, (size_t)count);
 	if (!leads) return lk_oom(err);
-	for (int i = 0; i < count; i++) leads[i] = lead(m, i);
+	for (int i = 0; i < count; i++) leads[i] = lead(maker, i);
 	while (done < count) {
 		int best = -1, smallest = 0, key;
 		for (int i = 0; i < count; i++) {
-			bool later = best >= 0 && m->units.at[i].overlap < 0 && m->units.at[i].key > smallest;
-			if (leads[i] != i || m->units.at[i].ordered || later) continue;
-			if (all_ready(m, leads, i, &key) && (best < 0 || key < smallest)) best = i, smallest = key;
+			bool later = best >= 0 && maker->units.at[i].overlap < 0 && maker->units.at[i].key > smallest;
+			if (leads[i] != i || maker->units.at[i].ordered || later) continue;
+			if (all_ready(maker, leads, i, &key) && (best < 0 || key < smallest)) best = i, smallest = key;
 		}
-		if (best < 0) return refuse_cycle(m, err);
-		LK_TRY(order_group(m, leads, best, order, &done, err));
+		if (best < 0) return refuse_cycle(maker, err);
+		LK_TRY(order_group(maker, leads, best, order, &done, err));
 	}
 	return LK_OK;
 }

@@ -13,30 +13,30 @@ struct use {
 	int count, by, depth;
 };
 
-static bool is_taken(const lc_program *p, const char *name) {
-	return lc_value_find(p, name) >= 0 || lc_dim_find(p, name) >= 0 || lc_axis_find(p, name) >= 0 ||
-	       lc_list_find(p, name) >= 0;
+static bool is_taken(const lc_program *program, const char *name) {
+	return lc_value_find(program, name) >= 0 || lc_dim_find(program, name) >= 0 || lc_axis_find(program, name) >= 0 ||
+	       lc_list_find(program, name) >= 0;
 }
 
 /* The name of its part if no value has it, else t1, t2, ... */
-static lk_status name_value(lc_program *p, int id, int *next, lk_error *err) {
+static lk_status name_value(lc_program *program, int id, int *next, lk_error *err) {
 	char text[LC_NAME];
-	lc_node *n = &p->nodes.at[id];
-	if (n->part_of && !is_taken(p, n->part_of)) {
-		n->name = n->part_of;
+	lc_node *node = &program->nodes.at[id];
+	if (node->part_of && !is_taken(program, node->part_of)) {
+		node->name = node->part_of;
 		return LK_OK;
 	}
 	do snprintf(text, sizeof text, "t%d", ++*next);
-	while (is_taken(p, text));
-	p->nodes.at[id].name = lk_arena_strdup(&p->file->arena, text);
-	return p->nodes.at[id].name ? LK_OK : lk_oom(err);
+	while (is_taken(program, text));
+	program->nodes.at[id].name = lk_arena_strdup(&program->file->arena, text);
+	return program->nodes.at[id].name ? LK_OK : lk_oom(err);
 }
 
 /* Whether a state changes, or another statement ends, between a value and the statement that would hold it: then its
  * place in the order matters. */
-static bool crosses(const lc_program *p, int from, int to) {
+static bool crosses(const lc_program *program, int from, int to) {
 	for (int i = from + 1; i < to; i++)
-		if (p->nodes.at[i].name || p->nodes.at[i].op == LC_OUT) return true;
+		if (program->nodes.at[i].name || program->nodes.at[i].op == LC_OUT) return true;
 	return false;
 }
 
@@ -48,55 +48,55 @@ static bool differs(const lc_node *a, const lc_node *b) {
 	return parts && a->part_of && b->part_of && strcmp(a->part_of, b->part_of) != 0;
 }
 
-static lk_status settle(lc_program *p, struct use *uses, lk_error *err) {
-	int next = 0, count = (int)p->nodes.count;
+static lk_status settle(lc_program *program, struct use *uses, lk_error *err) {
+	int next = 0, count = (int)program->nodes.count;
 	for (int i = 0; i < count; i++)
-		for (int k = 0; k < p->nodes.at[i].inputs; k++)
-			uses[p->nodes.at[i].in[k]].count++, uses[p->nodes.at[i].in[k]].by = i;
+		for (int k = 0; k < program->nodes.at[i].inputs; k++)
+			uses[program->nodes.at[i].in[k]].count++, uses[program->nodes.at[i].in[k]].by = i;
 	for (int i = count; i-- > 0;) {
-		lc_node *n = &p->nodes.at[i];
-		if (n->name || n->op == LC_OUT) continue;
+		lc_node *node = &program->nodes.at[i];
+		if (node->name || node->op == LC_OUT) continue;
 		bool own = uses[i].count == 1;
 		int root = own ? uses[i].by : i;
-		uses[i].depth = own && !p->nodes.at[root].name ? uses[root].depth + 1 : 1;
-		if (!own || uses[i].depth > NESTED || crosses(p, i, root) || differs(n, &p->nodes.at[root])) LK_TRY(name_value(p, i, &next, err));
-		if (n->name) uses[i].depth = 0;
+		uses[i].depth = own && !program->nodes.at[root].name ? uses[root].depth + 1 : 1;
+		if (!own || uses[i].depth > NESTED || crosses(program, i, root) || differs(node, &program->nodes.at[root])) LK_TRY(name_value(program, i, &next, err));
+		if (node->name) uses[i].depth = 0;
 	}
 	return LK_OK;
 }
 
-lk_status lc_settle(lc_program *p, lk_error *err) {
-	struct use *uses = calloc(p->nodes.count + 1, sizeof *uses);
+lk_status lc_settle(lc_program *program, lk_error *err) {
+	struct use *uses = calloc(program->nodes.count + 1, sizeof *uses);
 	if (!uses) return lk_oom(err);
-	lk_status status = settle(p, uses, err);
+	lk_status status = settle(program, uses, err);
 	free(uses);
 	return status;
 }
 
 /* ---- listing ---- */
 
-static void put_row(const lc_program *p, int id, FILE *out) {
-	const lc_node *n = &p->nodes.at[id];
+static void put_row(const lc_program *program, int id, FILE *out) {
+	const lc_node *node = &program->nodes.at[id];
 	char type[512], what[256] = "";
 	FILE *file = fmemopen(what, sizeof what, "w");
 	if (!file) return;
-	fputs(lc_ops[n->op].name, file);
-	for (int i = 0; i < n->inputs; i++) fprintf(file, " %%%d", n->in[i]);
+	fputs(lc_ops[node->op].name, file);
+	for (int i = 0; i < node->inputs; i++) fprintf(file, " %%%d", node->in[i]);
 	fputc(' ', file);
-	if (n->op == LC_CONST) fprintf(file, "%.17g", n->number);
-	else if (n->op == LC_SIZE) fputs(n->axis >= 0 ? p->axes[n->axis].name : p->named[n->symbol].name, file);
-	else lc_print_attributes(p, n, file);
+	if (node->op == LC_CONST) fprintf(file, "%.17g", node->number);
+	else if (node->op == LC_SIZE) fputs(node->axis >= 0 ? program->axes[node->axis].name : program->named[node->symbol].name, file);
+	else lc_print_attributes(program, node, file);
 	fclose(file);
 	what[sizeof what - 1] = '\0';
-	lc_type_text(p, n, type, sizeof type);
-	fprintf(out, "  %%%-4d %-12s %-32s %s\n", id, n->name ? n->name : "", what, type);
+	lc_type_text(program, node, type, sizeof type);
+	fprintf(out, "  %%%-4d %-12s %-32s %s\n", id, node->name ? node->name : "", what, type);
 }
 
-void lc_print_listing(const lc_program *p, FILE *out) {
+void lc_print_listing(const lc_program *program, FILE *out) {
 	char value[256], divisor[256];
-	fprintf(out, "program %s: %zu values, %zu schedules\n", p->name, p->nodes.count, p->schedules.count);
-	for (size_t i = 0; i < p->nodes.count; i++) put_row(p, (int)i, out);
-	for (size_t i = 0; i < p->conditions.count; i++)
-		fprintf(out, "  needs %s %% %s == 0\n", lc_dim_text(p, p->conditions.at[i].value, value, sizeof value),
-		        lc_dim_text(p, p->conditions.at[i].divisor, divisor, sizeof divisor));
+	fprintf(out, "program %s: %zu values, %zu schedules\n", program->name, program->nodes.count, program->schedules.count);
+	for (size_t i = 0; i < program->nodes.count; i++) put_row(program, (int)i, out);
+	for (size_t i = 0; i < program->conditions.count; i++)
+		fprintf(out, "  needs %s %% %s == 0\n", lc_dim_text(program, program->conditions.at[i].value, value, sizeof value),
+		        lc_dim_text(program, program->conditions.at[i].divisor, divisor, sizeof divisor));
 }

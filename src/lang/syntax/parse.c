@@ -9,74 +9,74 @@
 
 /* ---- tokens ---- */
 
-bool lc_sees(const lc_parser *s, char sign) { return lc_peek(s)->kind == LC_SIGN && lc_peek(s)->sign == sign; }
+bool lc_sees(const lc_parser *parser, char sign) { return lc_peek(parser)->kind == LC_SIGN && lc_peek(parser)->sign == sign; }
 
-static bool is_word(const lc_token *t, const char *word) {
-	return t->kind == LC_NAME_TOKEN && (size_t)t->length == strlen(word) &&
-		   memcmp(t->text, word, (size_t)t->length) == 0;
+static bool is_word(const lc_token *token, const char *word) {
+	return token->kind == LC_NAME_TOKEN && (size_t)token->length == strlen(word) &&
+		   memcmp(token->text, word, (size_t)token->length) == 0;
 }
 
-bool lc_sees_word(const lc_parser *s, const char *word) { return is_word(lc_peek(s), word); }
+bool lc_sees_word(const lc_parser *parser, const char *word) { return is_word(lc_peek(parser), word); }
 
-bool lc_take(lc_parser *s, char sign) { return lc_sees(s, sign) ? s->at++, true : false; }
-bool lc_take_word(lc_parser *s, const char *word) { return lc_sees_word(s, word) ? s->at++, true : false; }
+bool lc_take(lc_parser *parser, char sign) { return lc_sees(parser, sign) ? parser->at++, true : false; }
+bool lc_take_word(lc_parser *parser, const char *word) { return lc_sees_word(parser, word) ? parser->at++, true : false; }
 
-lk_status lc_at(lc_parser *s, const lc_token *t, lk_error *err, const char *fmt, ...) {
+lk_status lc_at(lc_parser *parser, const lc_token *token, lk_error *err, const char *fmt, ...) {
 	char where[sizeof err->where], what[sizeof err->what];
 	va_list args;
 	va_start(args, fmt);
 	vsnprintf(what, sizeof what, fmt, args);
 	va_end(args);
-	s->file->mistake.line = t->line, s->file->mistake.column = t->column;
-	snprintf(where, sizeof where, "%.200s:%d:%d", s->file->path, t->line, t->column);
+	parser->file->mistake.line = token->line, parser->file->mistake.column = token->column;
+	snprintf(where, sizeof where, "%.200s:%d:%d", parser->file->path, token->line, token->column);
 	return lk_fail(err, LK_ERR_INPUT, where, "%s", what);
 }
 
-lk_status lc_unexpected(lc_parser *s, const char *wanted, lk_error *err) {
-	const lc_token *t = lc_peek(s);
-	if (t->kind == LC_END) return lc_at(s, t, err, "the text ends where %s is expected", wanted);
-	return lc_at(s, t, err, "\"%.*s\" stands where %s is expected", t->length, t->text, wanted);
+lk_status lc_unexpected(lc_parser *parser, const char *wanted, lk_error *err) {
+	const lc_token *token = lc_peek(parser);
+	if (token->kind == LC_END) return lc_at(parser, token, err, "the text ends where %s is expected", wanted);
+	return lc_at(parser, token, err, "\"%.*s\" stands where %s is expected", token->length, token->text, wanted);
 }
 
-lk_status lc_expect(lc_parser *s, char sign, const char *after, lk_error *err) {
+lk_status lc_expect(lc_parser *parser, char sign, const char *after, lk_error *err) {
 	char wanted[96];
-	if (lc_take(s, sign)) return LK_OK;
+	if (lc_take(parser, sign)) return LK_OK;
 	snprintf(wanted, sizeof wanted, "'%c' after %s", sign, after);
-	return lc_unexpected(s, wanted, err);
+	return lc_unexpected(parser, wanted, err);
 }
 
-lk_status lc_word_next(lc_parser *s, const char *what, const char **out, lk_error *err) {
-	const lc_token *t = lc_peek(s);
-	if (t->kind != LC_NAME_TOKEN) return lc_unexpected(s, what, err);
-	*out = lk_arena_strndup(&s->file->arena, t->text, (size_t)t->length);
+lk_status lc_word_next(lc_parser *parser, const char *what, const char **out, lk_error *err) {
+	const lc_token *token = lc_peek(parser);
+	if (token->kind != LC_NAME_TOKEN) return lc_unexpected(parser, what, err);
+	*out = lk_arena_strndup(&parser->file->arena, token->text, (size_t)token->length);
 	if (!*out) return lk_oom(err);
-	s->at++;
+	parser->at++;
 	return LK_OK;
 }
 
-lk_status lc_integer(lc_parser *s, const char *what, int64_t low, int64_t high, int64_t *out, lk_error *err) {
-	size_t begin = s->at;
-	bool minus = low < 0 && lc_take(s, '-');
-	const lc_token *t = lc_peek(s);
-	const lc_loop *loop = lc_loop_find(s, t);
-	if (!loop && (t->kind != LC_NUMBER_TOKEN || !t->whole)) {
-		s->at = begin;
-		return lc_unexpected(s, what, err);
+lk_status lc_integer(lc_parser *parser, const char *what, int64_t low, int64_t high, int64_t *out, lk_error *err) {
+	size_t begin = parser->at;
+	bool minus = low < 0 && lc_take(parser, '-');
+	const lc_token *token = lc_peek(parser);
+	const lc_loop *loop = lc_loop_find(parser, token);
+	if (!loop && (token->kind != LC_NUMBER_TOKEN || !token->whole)) {
+		parser->at = begin;
+		return lc_unexpected(parser, what, err);
 	}
-	double value = loop ? (double)loop->value : t->number;
+	double value = loop ? (double)loop->value : token->number;
 	if (minus) value = -value;
 	if (value < (double)low || value > (double)high) {
-		lc_at(s, t, err, "%s is %.17g", what, value);
+		lc_at(parser, token, err, "%s is %.17g", what, value);
 		return lk_hint(err, "it is from %lld to %lld", (long long)low, (long long)high);
 	}
 	*out = (int64_t)value;
-	s->at++;
+	parser->at++;
 	return LK_OK;
 }
 
-int lc_choice(const lc_token *t, const char *const *names, int count) {
+int lc_choice(const lc_token *token, const char *const *names, int count) {
 	for (int i = 0; i < count; i++)
-		if (is_word(t, names[i])) return i;
+		if (is_word(token, names[i])) return i;
 	return -1;
 }
 
@@ -87,129 +87,129 @@ lk_status lc_suggest(lk_error *err, const char *text, const char *const *names, 
 
 /* ---- parts of declarations ---- */
 
-lk_status lc_axis_next(lc_parser *s, int *axis, lk_error *err) {
+lk_status lc_axis_next(lc_parser *parser, int *axis, lk_error *err) {
 	const char *name, *names[LC_AXES];
-	LK_TRY(lc_word_next(s, "a mesh axis", &name, err));
-	*axis = lc_axis_find(s->p, name);
+	LK_TRY(lc_word_next(parser, "a mesh axis", &name, err));
+	*axis = lc_axis_find(parser->p, name);
 	if (*axis >= 0) return LK_OK;
-	for (int i = 0; i < s->p->axis_count; i++) names[i] = s->p->axes[i].name;
-	lc_at(s, &s->tokens.at[s->at - 1], err, "there is no mesh axis %s", name);
-	return lc_suggest(err, name, names, (size_t)s->p->axis_count, "the axes stand behind \"mesh\"");
+	for (int i = 0; i < parser->p->axis_count; i++) names[i] = parser->p->axes[i].name;
+	lc_at(parser, &parser->tokens.at[parser->at - 1], err, "there is no mesh axis %s", name);
+	return lc_suggest(err, name, names, (size_t)parser->p->axis_count, "the axes stand behind \"mesh\"");
 }
 
-lk_status lc_dtype_next(lc_parser *s, lc_dtype *out, lk_error *err) {
+lk_status lc_dtype_next(lc_parser *parser, lc_dtype *out, lk_error *err) {
 	const char *names[LC_WEAK_INT], *name;
 	for (int i = 0; i < LC_WEAK_INT; i++) names[i] = lc_dtype_name((lc_dtype)i);
-	int found = lc_choice(lc_peek(s), names, LC_WEAK_INT);
-	LK_TRY(lc_word_next(s, "a number format (f32, bf16, i32, ...)", &name, err));
+	int found = lc_choice(lc_peek(parser), names, LC_WEAK_INT);
+	LK_TRY(lc_word_next(parser, "a number format (f32, bf16, i32, ...)", &name, err));
 	*out = (lc_dtype)found;
 	if (found >= 0) return LK_OK;
-	lc_at(s, &s->tokens.at[s->at - 1], err, "there is no number format %s", name);
+	lc_at(parser, &parser->tokens.at[parser->at - 1], err, "there is no number format %s", name);
 	return lc_suggest(err, name, names, LC_WEAK_INT,
 					  "there are f64, f32, f16, bf16, f8, i64 to i8, u64 to u8 and bool");
 }
 
-lk_status lc_group_next(lc_parser *s, int axis, lc_group *out, lk_error *err) {
+lk_status lc_group_next(lc_parser *parser, int axis, lc_group *out, lk_error *err) {
 	*out = (lc_group){.axis = axis};
-	if (lc_loop_find(s, lc_peek(s))) return lc_known(s, &out->offset, err);
-	if (lc_peek(s)->kind == LC_NUMBER_TOKEN) return lc_integer(s, "a group", 0, INT32_MAX, &out->offset, err);
-	const lc_token *t = lc_peek(s);
-	LK_TRY(lc_word_next(s, "a group (k, k+1 or a number)", &out->index, err));
-	if (lc_axis_find(s->p, out->index) >= 0 || lc_dim_find(s->p, out->index) >= 0)
-		return lc_at(s, t, err, "%s is an axis or a dim, not an index of groups", out->index);
-	if (!lc_sees(s, '+') && !lc_sees(s, '-')) return LK_OK;
-	int64_t sign = lc_take(s, '+') ? 1 : (s->at++, -1);
-	LK_TRY(lc_integer(s, "a number of groups", 0, INT32_MAX, &out->offset, err));
+	if (lc_loop_find(parser, lc_peek(parser))) return lc_known(parser, &out->offset, err);
+	if (lc_peek(parser)->kind == LC_NUMBER_TOKEN) return lc_integer(parser, "a group", 0, INT32_MAX, &out->offset, err);
+	const lc_token *token = lc_peek(parser);
+	LK_TRY(lc_word_next(parser, "a group (k, k+1 or a number)", &out->index, err));
+	if (lc_axis_find(parser->p, out->index) >= 0 || lc_dim_find(parser->p, out->index) >= 0)
+		return lc_at(parser, token, err, "%s is an axis or a dim, not an index of groups", out->index);
+	if (!lc_sees(parser, '+') && !lc_sees(parser, '-')) return LK_OK;
+	int64_t sign = lc_take(parser, '+') ? 1 : (parser->at++, -1);
+	LK_TRY(lc_integer(parser, "a number of groups", 0, INT32_MAX, &out->offset, err));
 	out->offset *= sign;
 	return LK_OK;
 }
 
 /* [at AXIS=GROUP] */
-static lk_status placement(lc_parser *s, lc_group *out, lk_error *err) {
+static lk_status placement(lc_parser *parser, lc_group *out, lk_error *err) {
 	int axis;
 	out->axis = -1;
-	if (!lc_take_word(s, "at")) return LK_OK;
-	LK_TRY(lc_axis_next(s, &axis, err));
-	LK_TRY(lc_expect(s, '=', "the axis", err));
-	return lc_group_next(s, axis, out, err);
+	if (!lc_take_word(parser, "at")) return LK_OK;
+	LK_TRY(lc_axis_next(parser, &axis, err));
+	LK_TRY(lc_expect(parser, '=', "the axis", err));
+	return lc_group_next(parser, axis, out, err);
 }
 
 /* ---- dims ---- */
 
-static lk_status dim_sum(lc_parser *s, lc_dim *out, lk_error *err);
+static lk_status dim_sum(lc_parser *parser, lc_dim *out, lk_error *err);
 
-static lk_status dim_name(lc_parser *s, lc_dim *out, lk_error *err) {
+static lk_status dim_name(lc_parser *parser, lc_dim *out, lk_error *err) {
 	const char *name, *names[LC_DIMS];
-	const lc_token *t = lc_peek(s);
+	const lc_token *token = lc_peek(parser);
 	int axis, found;
-	const lc_loop *loop = lc_loop_find(s, t);
-	LK_TRY(lc_word_next(s, "a dim (a name, a number or size(axis))", &name, err));
-	if (loop) return lc_dim_number(s->p, loop->value, out, err);
-	if (strcmp(name, "size") == 0 && lc_take(s, '(')) {
-		LK_TRY(lc_axis_next(s, &axis, err));
-		LK_TRY(lc_expect(s, ')', "the axis", err));
-		return lc_dim_axis(s->p, axis, out, err);
+	const lc_loop *loop = lc_loop_find(parser, token);
+	LK_TRY(lc_word_next(parser, "a dim (a name, a number or size(axis))", &name, err));
+	if (loop) return lc_dim_number(parser->p, loop->value, out, err);
+	if (strcmp(name, "size") == 0 && lc_take(parser, '(')) {
+		LK_TRY(lc_axis_next(parser, &axis, err));
+		LK_TRY(lc_expect(parser, ')', "the axis", err));
+		return lc_dim_axis(parser->p, axis, out, err);
 	}
-	found = lc_dim_find(s->p, name);
-	if (found >= 0) return lc_dim_named(s->p, found, out, err);
-	for (int i = 0; i < s->p->named_count; i++) names[i] = s->p->named[i].name;
-	lc_at(s, t, err, "there is no dim %s", name);
+	found = lc_dim_find(parser->p, name);
+	if (found >= 0) return lc_dim_named(parser->p, found, out, err);
+	for (int i = 0; i < parser->p->named_count; i++) names[i] = parser->p->named[i].name;
+	lc_at(parser, token, err, "there is no dim %s", name);
 	char otherwise[LC_NAME + 32];
 	snprintf(otherwise, sizeof otherwise, "declare it: dim %s", name);
-	return lc_suggest(err, name, names, (size_t)s->p->named_count, otherwise);
+	return lc_suggest(err, name, names, (size_t)parser->p->named_count, otherwise);
 }
 
-static lk_status dim_factor(lc_parser *s, lc_dim *out, lk_error *err) {
+static lk_status dim_factor(lc_parser *parser, lc_dim *out, lk_error *err) {
 	int64_t number;
-	if (lc_peek(s)->kind == LC_NUMBER_TOKEN) {
-		LK_TRY(lc_integer(s, "a size", 0, (int64_t)1 << 53, &number, err));
-		return lc_dim_number(s->p, number, out, err);
+	if (lc_peek(parser)->kind == LC_NUMBER_TOKEN) {
+		LK_TRY(lc_integer(parser, "a size", 0, (int64_t)1 << 53, &number, err));
+		return lc_dim_number(parser->p, number, out, err);
 	}
-	if (!lc_sees(s, '(')) return dim_name(s, out, err);
-	if (s->depth >= LC_DEPTH) return lc_at(s, lc_peek(s), err, "parentheses are nested too deep");
-	s->at++, s->depth++;
-	LK_TRY(dim_sum(s, out, err));
-	s->depth--;
-	return lc_expect(s, ')', "a size", err);
+	if (!lc_sees(parser, '(')) return dim_name(parser, out, err);
+	if (parser->depth >= LC_DEPTH) return lc_at(parser, lc_peek(parser), err, "parentheses are nested too deep");
+	parser->at++, parser->depth++;
+	LK_TRY(dim_sum(parser, out, err));
+	parser->depth--;
+	return lc_expect(parser, ')', "a size", err);
 }
 
-static lk_status dim_product(lc_parser *s, lc_dim *out, lk_error *err) {
+static lk_status dim_product(lc_parser *parser, lc_dim *out, lk_error *err) {
 	lc_dim factor;
-	LK_TRY(dim_factor(s, out, err));
-	while (lc_sees(s, '*') || lc_sees(s, '/')) {
-		const lc_token *t = lc_peek(s);
-		s->at++;
-		LK_TRY(dim_factor(s, &factor, err));
-		if (t->sign == '*') {
-			LK_TRY(lc_dim_times(s->p, *out, factor, out, err));
+	LK_TRY(dim_factor(parser, out, err));
+	while (lc_sees(parser, '*') || lc_sees(parser, '/')) {
+		const lc_token *token = lc_peek(parser);
+		parser->at++;
+		LK_TRY(dim_factor(parser, &factor, err));
+		if (token->sign == '*') {
+			LK_TRY(lc_dim_times(parser->p, *out, factor, out, err));
 			continue;
 		}
-		if (s->p->dims.at[*out].count > 1) {
-			lc_at(s, t, err, "a sum of sizes is divided");
+		if (parser->p->dims.at[*out].count > 1) {
+			lc_at(parser, token, err, "a sum of sizes is divided");
 			return lk_hint(err, "divide its parts: N/2 + M/2");
 		}
-		LK_TRY(lc_dim_over(s->p, *out, factor, t->line, t->column, out, err));
+		LK_TRY(lc_dim_over(parser->p, *out, factor, token->line, token->column, out, err));
 	}
 	return LK_OK;
 }
 
-static lk_status dim_sum(lc_parser *s, lc_dim *out, lk_error *err) {
+static lk_status dim_sum(lc_parser *parser, lc_dim *out, lk_error *err) {
 	lc_dim part;
-	LK_TRY(dim_product(s, out, err));
-	while (lc_sees(s, '+') || lc_sees(s, '-')) {
-		int sign = lc_take(s, '+') ? 1 : (s->at++, -1);
-		LK_TRY(dim_product(s, &part, err));
-		LK_TRY(lc_dim_plus(s->p, *out, part, sign, out, err));
+	LK_TRY(dim_product(parser, out, err));
+	while (lc_sees(parser, '+') || lc_sees(parser, '-')) {
+		int sign = lc_take(parser, '+') ? 1 : (parser->at++, -1);
+		LK_TRY(dim_product(parser, &part, err));
+		LK_TRY(lc_dim_plus(parser->p, *out, part, sign, out, err));
 	}
 	return LK_OK;
 }
 
-lk_status lc_size(lc_parser *s, lc_dim *out, lk_error *err) {
-	const lc_token *t = lc_peek(s);
-	lk_status status = dim_sum(s, out, err);
+lk_status lc_size(lc_parser *parser, lc_dim *out, lk_error *err) {
+	const lc_token *token = lc_peek(parser);
+	lk_status status = dim_sum(parser, out, err);
 	if (status != LK_ERR_INPUT || !err || err->where[0]) return status;
 	lk_error found = *err;
-	lc_at(s, t, err, "%s", found.what);
+	lc_at(parser, token, err, "%s", found.what);
 	return lk_hint(err, "%s", found.hint);
 }
 
@@ -217,276 +217,276 @@ lk_status lc_size(lc_parser *s, lc_dim *out, lk_error *err) {
 
 static const char *const layout_names[] = {"R", "S", "P", "ROOT", "L"};
 
-static lk_status layout_next(lc_parser *s, lc_node *n, unsigned *seen, lk_error *err) {
+static lk_status layout_next(lc_parser *parser, lc_node *node, unsigned *seen, lk_error *err) {
 	static const char *const reduces[] = {"sum", "max", "min"};
 	lc_layout l = {0};
-	int kind = lc_choice(lc_peek(s), layout_names, 5), axis, found;
-	const lc_token *t = lc_peek(s);
+	int kind = lc_choice(lc_peek(parser), layout_names, 5), axis, found;
+	const lc_token *token = lc_peek(parser);
 	int64_t number = 0;
 	if (kind < 0) {
-		lc_unexpected(s, "a layout", err);
+		lc_unexpected(parser, "a layout", err);
 		return lk_hint(err, "layouts are S(dim,axis), P(sum,axis), ROOT(rank,axis), L(axis) and R(axis)");
 	}
 	l.kind = (uint8_t)kind;
-	s->at++;
-	LK_TRY(lc_expect(s, '(', "the layout", err));
+	parser->at++;
+	LK_TRY(lc_expect(parser, '(', "the layout", err));
 	if (kind == LC_S || kind == LC_ROOT) {
 		bool slice = kind == LC_S;
-		LK_TRY(lc_integer(s, slice ? "a dim" : "a rank", 0, slice ? LC_RANK - 1 : INT32_MAX, &number, err));
+		LK_TRY(lc_integer(parser, slice ? "a dim" : "a rank", 0, slice ? LC_RANK - 1 : INT32_MAX, &number, err));
 		if (kind == LC_S) l.dim = (int8_t)number;
 		else l.root = (int32_t)number;
 	} else if (kind == LC_P) {
-		found = lc_choice(lc_peek(s), reduces, LC_REDUCES);
-		if (found < 0) return lc_unexpected(s, "sum, max or min", err);
-		l.reduce = (uint8_t)found, s->at++;
+		found = lc_choice(lc_peek(parser), reduces, LC_REDUCES);
+		if (found < 0) return lc_unexpected(parser, "sum, max or min", err);
+		l.reduce = (uint8_t)found, parser->at++;
 	}
-	if (kind == LC_S || kind == LC_ROOT || kind == LC_P) LK_TRY(lc_expect(s, ',', "it", err));
-	LK_TRY(lc_axis_next(s, &axis, err));
-	if (*seen >> axis & 1) return lc_at(s, t, err, "two layouts over %s", s->p->axes[axis].name);
+	if (kind == LC_S || kind == LC_ROOT || kind == LC_P) LK_TRY(lc_expect(parser, ',', "it", err));
+	LK_TRY(lc_axis_next(parser, &axis, err));
+	if (*seen >> axis & 1) return lc_at(parser, token, err, "two layouts over %s", parser->p->axes[axis].name);
 	*seen |= 1u << axis;
-	n->layout[axis] = l;
-	return lc_expect(s, ')', "the axis", err);
+	node->layout[axis] = l;
+	return lc_expect(parser, ')', "the axis", err);
 }
 
 /* dtype [ "[" dims "]" ] [ "of" list ] [ "@" layout... ] [ "at" group ] */
-static lk_status type(lc_parser *s, lc_node *n, lk_error *err) {
+static lk_status type(lc_parser *parser, lc_node *node, lk_error *err) {
 	lc_dtype dtype;
 	unsigned seen = 0;
 	const char *list;
-	LK_TRY(lc_dtype_next(s, &dtype, err));
-	n->dtype = (uint8_t)dtype;
-	if (lc_take(s, '[')) {
+	LK_TRY(lc_dtype_next(parser, &dtype, err));
+	node->dtype = (uint8_t)dtype;
+	if (lc_take(parser, '[')) {
 		do {
-			if (n->rank == LC_RANK) return lc_at(s, lc_peek(s), err, "a tensor has at most %d dims", LC_RANK);
-			LK_TRY(lc_size(s, &n->dim[n->rank++], err));
-		} while (lc_take(s, ','));
-		LK_TRY(lc_expect(s, ']', "the dims", err));
+			if (node->rank == LC_RANK) return lc_at(parser, lc_peek(parser), err, "a tensor has at most %d dims", LC_RANK);
+			LK_TRY(lc_size(parser, &node->dim[node->rank++], err));
+		} while (lc_take(parser, ','));
+		LK_TRY(lc_expect(parser, ']', "the dims", err));
 	}
-	if (lc_take_word(s, "of")) {
-		const lc_token *t = lc_peek(s);
-		LK_TRY(lc_word_next(s, "a list", &list, err));
-		n->list = lc_list_find(s->p, list);
-		if (n->list < 0) {
-			lc_at(s, t, err, "there is no list %s", list);
-			return lc_suggest(err, list, s->p->lists.at, s->p->lists.count, "declare it: list NAME");
+	if (lc_take_word(parser, "of")) {
+		const lc_token *token = lc_peek(parser);
+		LK_TRY(lc_word_next(parser, "a list", &list, err));
+		node->list = lc_list_find(parser->p, list);
+		if (node->list < 0) {
+			lc_at(parser, token, err, "there is no list %s", list);
+			return lc_suggest(err, list, parser->p->lists.at, parser->p->lists.count, "declare it: list NAME");
 		}
 	}
-	if (lc_take(s, '@')) {
-		do LK_TRY(layout_next(s, n, &seen, err));
-		while (lc_choice(lc_peek(s), layout_names, 5) >= 0 && s->tokens.at[s->at + 1].kind == LC_SIGN &&
-		       s->tokens.at[s->at + 1].sign == '(');
+	if (lc_take(parser, '@')) {
+		do LK_TRY(layout_next(parser, node, &seen, err));
+		while (lc_choice(lc_peek(parser), layout_names, 5) >= 0 && parser->tokens.at[parser->at + 1].kind == LC_SIGN &&
+		       parser->tokens.at[parser->at + 1].sign == '(');
 	}
-	return placement(s, &n->at, err);
+	return placement(parser, &node->at, err);
 }
 
 /* ---- statements ---- */
 
-static lk_status new_name(lc_parser *s, const char *what, const char **out, lk_error *err) {
+static lk_status new_name(lc_parser *parser, const char *what, const char **out, lk_error *err) {
 	static const char *const reserved[] = {"program", "schedule", "mesh", "dim", "list", "scalar",
 										   "in",      "state",    "out",  "at",  "of",   "for"};
-	const lc_token *t = lc_peek(s);
-	if (lc_choice(t, reserved, sizeof reserved / sizeof *reserved) >= 0 || lc_is_call(t))
-		return lc_at(s, t, err, "%.*s is a word of the language, not %s", t->length, t->text, what);
-	if (lc_loop_find(s, t)) return lc_at(s, t, err, "%.*s is the variable of a loop", t->length, t->text);
-	LK_TRY(lc_indexed(s, what, out, err));
-	lk_status status = lc_name_free(s->p, *out, t->line, t->column, err);
-	if (status == LK_ERR_INPUT && s->loop_count && t[1].sign != '[')
-		return lk_hint(err, "in a loop, index it: %s[%s]", *out, s->loops[s->loop_count - 1].name);
+	const lc_token *token = lc_peek(parser);
+	if (lc_choice(token, reserved, sizeof reserved / sizeof *reserved) >= 0 || lc_is_call(token))
+		return lc_at(parser, token, err, "%.*s is a word of the language, not %s", token->length, token->text, what);
+	if (lc_loop_find(parser, token)) return lc_at(parser, token, err, "%.*s is the variable of a loop", token->length, token->text);
+	LK_TRY(lc_indexed(parser, what, out, err));
+	lk_status status = lc_name_free(parser->p, *out, token->line, token->column, err);
+	if (status == LK_ERR_INPUT && parser->loop_count && token[1].sign != '[')
+		return lk_hint(err, "in a loop, index it: %s[%s]", *out, parser->loops[parser->loop_count - 1].name);
 	return status;
 }
 
-static lk_status add_leaf(lc_parser *s, lc_op op, const lc_token *t, const char *name, lc_node *n, lk_error *err) {
-	n->op = (uint8_t)op, n->name = name, n->line = t->line, n->column = t->column;
-	return lc_add(s->p, n, NULL, err);
+static lk_status add_leaf(lc_parser *parser, lc_op op, const lc_token *token, const char *name, lc_node *node, lk_error *err) {
+	node->op = (uint8_t)op, node->name = name, node->line = token->line, node->column = token->column;
+	return lc_add(parser->p, node, NULL, err);
 }
 
-static lk_status declare_tensors(lc_parser *s, lc_op op, lk_error *err) {
+static lk_status declare_tensors(lc_parser *parser, lc_op op, lk_error *err) {
 	const char *name;
 	do {
 		lc_node n = lc_draft(op, 0, 0);
-		const lc_token *t = lc_peek(s);
-		LK_TRY(new_name(s, "the name of a tensor", &name, err));
-		LK_TRY(lc_expect(s, ':', "the name", err));
-		LK_TRY(type(s, &n, err));
-		LK_TRY(add_leaf(s, op, t, name, &n, err));
-	} while (lc_take(s, ','));
+		const lc_token *token = lc_peek(parser);
+		LK_TRY(new_name(parser, "the name of a tensor", &name, err));
+		LK_TRY(lc_expect(parser, ':', "the name", err));
+		LK_TRY(type(parser, &n, err));
+		LK_TRY(add_leaf(parser, op, token, name, &n, err));
+	} while (lc_take(parser, ','));
 	return LK_OK;
 }
 
-static lk_status declare_scalars(lc_parser *s, lk_error *err) {
+static lk_status declare_scalars(lc_parser *parser, lk_error *err) {
 	lc_dtype dtype;
 	const char *name;
-	LK_TRY(lc_dtype_next(s, &dtype, err));
+	LK_TRY(lc_dtype_next(parser, &dtype, err));
 	do {
 		lc_node n = lc_draft(LC_SCALAR, 0, 0);
-		const lc_token *t = lc_peek(s);
-		LK_TRY(new_name(s, "the name of a scalar", &name, err));
+		const lc_token *token = lc_peek(parser);
+		LK_TRY(new_name(parser, "the name of a scalar", &name, err));
 		n.dtype = (uint8_t)dtype;
-		LK_TRY(add_leaf(s, LC_SCALAR, t, name, &n, err));
-	} while (lc_take(s, ','));
+		LK_TRY(add_leaf(parser, LC_SCALAR, token, name, &n, err));
+	} while (lc_take(parser, ','));
 	return LK_OK;
 }
 
-static lk_status declare_names(lc_parser *s, bool lists, lk_error *err) {
+static lk_status declare_names(lc_parser *parser, bool lists, lk_error *err) {
 	const char *names[LC_DIMS], *list;
 	int count = 0, of = -1;
 	do {
-		if (count == LC_DIMS) return lc_at(s, lc_peek(s), err, "more than %d names at once", LC_DIMS);
-		LK_TRY(new_name(s, lists ? "the name of a list" : "the name of a dim", &names[count++], err));
-	} while (lc_take(s, ','));
-	if (!lists && lc_take_word(s, "of")) {
-		const lc_token *t = lc_peek(s);
-		LK_TRY(lc_word_next(s, "a list", &list, err));
-		of = lc_list_find(s->p, list);
+		if (count == LC_DIMS) return lc_at(parser, lc_peek(parser), err, "more than %d names at once", LC_DIMS);
+		LK_TRY(new_name(parser, lists ? "the name of a list" : "the name of a dim", &names[count++], err));
+	} while (lc_take(parser, ','));
+	if (!lists && lc_take_word(parser, "of")) {
+		const lc_token *token = lc_peek(parser);
+		LK_TRY(lc_word_next(parser, "a list", &list, err));
+		of = lc_list_find(parser->p, list);
 		if (of < 0) {
-			lc_at(s, t, err, "there is no list %s", list);
-			return lc_suggest(err, list, s->p->lists.at, s->p->lists.count, "declare it: list NAME");
+			lc_at(parser, token, err, "there is no list %s", list);
+			return lc_suggest(err, list, parser->p->lists.at, parser->p->lists.count, "declare it: list NAME");
 		}
 	}
 	for (int i = 0; i < count; i++)
-		LK_TRY(lists ? lc_list_add(s->p, names[i], err) : lc_dim_declare(s->p, names[i], of, err));
+		LK_TRY(lists ? lc_list_add(parser->p, names[i], err) : lc_dim_declare(parser->p, names[i], of, err));
 	return LK_OK;
 }
 
-static lk_status effect(lc_parser *s, lc_op op, const lc_token *t, int first, int second, lk_error *err) {
-	lc_node n = lc_draft(op, t->line, t->column);
+static lk_status effect(lc_parser *parser, lc_op op, const lc_token *token, int first, int second, lk_error *err) {
+	lc_node n = lc_draft(op, token->line, token->column);
 	n.in[0] = first, n.in[1] = second;
-	LK_TRY(placement(s, &n.at, err));
-	return lc_add(s->p, &n, NULL, err);
+	LK_TRY(placement(parser, &n.at, err));
+	return lc_add(parser->p, &n, NULL, err);
 }
 
-static lk_status outputs(lc_parser *s, lk_error *err) {
+static lk_status outputs(lc_parser *parser, lk_error *err) {
 	int id;
 	do {
-		const lc_token *t = lc_peek(s);
-		LK_TRY(lc_expression(s, &id, err));
-		LK_TRY(effect(s, LC_OUT, t, id, 0, err));
-	} while (lc_take(s, ','));
+		const lc_token *token = lc_peek(parser);
+		LK_TRY(lc_expression(parser, &id, err));
+		LK_TRY(effect(parser, LC_OUT, token, id, 0, err));
+	} while (lc_take(parser, ','));
 	return LK_OK;
 }
 
 /* A value that no operation of this statement made (y = x) gets one: it would have two names. */
-static lk_status own_value(lc_parser *s, const lc_token *t, size_t before, int *id, lk_error *err) {
+static lk_status own_value(lc_parser *parser, const lc_token *token, size_t before, int *id, lk_error *err) {
 	if ((size_t)*id >= before) return LK_OK;
-	lc_node copy = lc_draft(LC_COPY, t->line, t->column);
+	lc_node copy = lc_draft(LC_COPY, token->line, token->column);
 	copy.in[0] = *id;
-	return lc_add(s->p, &copy, id, err);
+	return lc_add(parser->p, &copy, id, err);
 }
 
-static lk_status define(lc_parser *s, lk_error *err) {
-	const lc_token *t = lc_peek(s);
-	size_t before = s->p->nodes.count;
+static lk_status define(lc_parser *parser, lk_error *err) {
+	const lc_token *token = lc_peek(parser);
+	size_t before = parser->p->nodes.count;
 	const char *name;
 	lc_group at;
 	int id;
-	LK_TRY(new_name(s, "the name of a value", &name, err));
-	LK_TRY(lc_expect(s, '=', "the name", err));
-	LK_TRY(lc_expression(s, &id, err));
-	LK_TRY(own_value(s, t, before, &id, err));
-	LK_TRY(placement(s, &at, err));
-	lc_node *n = &s->p->nodes.at[id];
-	n->name = name;
-	if (at.axis < 0 || lc_same_group(&at, &n->at)) return LK_OK;
+	LK_TRY(new_name(parser, "the name of a value", &name, err));
+	LK_TRY(lc_expect(parser, '=', "the name", err));
+	LK_TRY(lc_expression(parser, &id, err));
+	LK_TRY(own_value(parser, token, before, &id, err));
+	LK_TRY(placement(parser, &at, err));
+	lc_node *node = &parser->p->nodes.at[id];
+	node->name = name;
+	if (at.axis < 0 || lc_same_group(&at, &node->at)) return LK_OK;
 	char have[96], want[96];
-	if (n->at.axis >= 0) {
-		lc_at(s, t, err, "%s is made of what lives at %s, not at %s", name,
-			  lc_group_text(s->p, &n->at, have, sizeof have), lc_group_text(s->p, &at, want, sizeof want));
-		return lk_hint(err, "add send(..., %s: from -> to)", s->p->axes[at.axis].name);
+	if (node->at.axis >= 0) {
+		lc_at(parser, token, err, "%s is made of what lives at %s, not at %s", name,
+			  lc_group_text(parser->p, &node->at, have, sizeof have), lc_group_text(parser->p, &at, want, sizeof want));
+		return lk_hint(err, "add send(..., %s: from -> to)", parser->p->axes[at.axis].name);
 	}
-	n->at = at;
-	if (n->layout[at.axis].kind == LC_R) return LK_OK;
-	lc_at(s, t, err, "a value at one group of %s cannot be divided over %s", s->p->axes[at.axis].name,
-		  s->p->axes[at.axis].name);
-	return lk_hint(err, "leave %s out of its layout", s->p->axes[at.axis].name);
+	node->at = at;
+	if (node->layout[at.axis].kind == LC_R) return LK_OK;
+	lc_at(parser, token, err, "a value at one group of %s cannot be divided over %s", parser->p->axes[at.axis].name,
+		  parser->p->axes[at.axis].name);
+	return lk_hint(err, "leave %s out of its layout", parser->p->axes[at.axis].name);
 }
 
-static lk_status update(lc_parser *s, lk_error *err) {
-	const lc_token *t = lc_peek(s);
+static lk_status update(lc_parser *parser, lk_error *err) {
+	const lc_token *token = lc_peek(parser);
 	const char *name;
 	int id;
-	LK_TRY(lc_indexed(s, "a state", &name, err));
-	int state = lc_value_find(s->p, name);
+	LK_TRY(lc_indexed(parser, "a state", &name, err));
+	int state = lc_value_find(parser->p, name);
 	if (state < 0) {
-		lc_at(s, t, err, "there is no state %s", name);
+		lc_at(parser, token, err, "there is no state %s", name);
 		return lk_hint(err, "declare it: state %s : f32[...]", name);
 	}
-	s->at++; /* <- */
-	LK_TRY(lc_expression(s, &id, err));
-	return effect(s, LC_UPDATE, t, state, id, err);
+	parser->at++; /* <- */
+	LK_TRY(lc_expression(parser, &id, err));
+	return effect(parser, LC_UPDATE, token, state, id, err);
 }
 
-static lk_status statement(lc_parser *s, void *context, lk_error *err) {
-	if (lc_take(s, ';')) return LK_OK;
-	if (lc_take_word(s, "dim")) return declare_names(s, false, err);
-	if (lc_take_word(s, "list")) return declare_names(s, true, err);
-	if (lc_take_word(s, "scalar")) return declare_scalars(s, err);
-	if (lc_take_word(s, "in")) return declare_tensors(s, LC_INPUT, err);
-	if (lc_take_word(s, "state")) return declare_tensors(s, LC_STATE, err);
-	if (lc_take_word(s, "out")) return outputs(s, err);
-	if (lc_take_word(s, "for")) return lc_loop_next(s, statement, context, err);
-	if (lc_peek(s)->kind != LC_NAME_TOKEN) return lc_unexpected(s, "a statement or '}'", err);
-	const lc_token *next = lc_behind_name(s);
-	if (next->kind == LC_ARROW_LEFT) return update(s, err);
-	if (next->kind == LC_SIGN && next->sign == '=') return define(s, err);
+static lk_status statement(lc_parser *parser, void *context, lk_error *err) {
+	if (lc_take(parser, ';')) return LK_OK;
+	if (lc_take_word(parser, "dim")) return declare_names(parser, false, err);
+	if (lc_take_word(parser, "list")) return declare_names(parser, true, err);
+	if (lc_take_word(parser, "scalar")) return declare_scalars(parser, err);
+	if (lc_take_word(parser, "in")) return declare_tensors(parser, LC_INPUT, err);
+	if (lc_take_word(parser, "state")) return declare_tensors(parser, LC_STATE, err);
+	if (lc_take_word(parser, "out")) return outputs(parser, err);
+	if (lc_take_word(parser, "for")) return lc_loop_next(parser, statement, context, err);
+	if (lc_peek(parser)->kind != LC_NAME_TOKEN) return lc_unexpected(parser, "a statement or '}'", err);
+	const lc_token *next = lc_behind_name(parser);
+	if (next->kind == LC_ARROW_LEFT) return update(parser, err);
+	if (next->kind == LC_SIGN && next->sign == '=') return define(parser, err);
 	static const char *const words[] = {"dim", "list", "scalar", "in", "state", "out", "for"};
 	char text[LC_NAME];
-	snprintf(text, sizeof text, "%.*s", lc_peek(s)->length, lc_peek(s)->text);
-	lc_at(s, lc_peek(s), err, "%s begins no statement", text);
+	snprintf(text, sizeof text, "%.*s", lc_peek(parser)->length, lc_peek(parser)->text);
+	lc_at(parser, lc_peek(parser), err, "%s begins no statement", text);
 	return lc_suggest(err, text, words, sizeof words / sizeof *words,
 					  "statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, for, out");
 }
 
 /* ---- programs ---- */
 
-static lk_status mesh(lc_parser *s, lk_error *err) {
+static lk_status mesh(lc_parser *parser, lk_error *err) {
 	const char *name;
-	LK_TRY(lc_expect(s, '(', "the program's name", err));
-	if (!lc_take_word(s, "mesh")) return lc_unexpected(s, "mesh", err);
+	LK_TRY(lc_expect(parser, '(', "the program's name", err));
+	if (!lc_take_word(parser, "mesh")) return lc_unexpected(parser, "mesh", err);
 	do {
 		int64_t size = 0;
-		LK_TRY(new_name(s, "the name of an axis", &name, err));
-		if (lc_take(s, '=')) LK_TRY(lc_integer(s, "a number of ranks", 1, 1 << 20, &size, err));
-		LK_TRY(lc_axis_add(s->p, name, size, err));
-	} while (lc_take(s, ','));
-	return lc_expect(s, ')', "the axes", err);
+		LK_TRY(new_name(parser, "the name of an axis", &name, err));
+		if (lc_take(parser, '=')) LK_TRY(lc_integer(parser, "a number of ranks", 1, 1 << 20, &size, err));
+		LK_TRY(lc_axis_add(parser->p, name, size, err));
+	} while (lc_take(parser, ','));
+	return lc_expect(parser, ')', "the axes", err);
 }
 
-static bool has_output(const lc_program *p) {
-	for (size_t i = 0; i < p->nodes.count; i++)
-		if (p->nodes.at[i].op == LC_OUT || p->nodes.at[i].op == LC_UPDATE) return true;
+static bool has_output(const lc_program *program) {
+	for (size_t i = 0; i < program->nodes.count; i++)
+		if (program->nodes.at[i].op == LC_OUT || program->nodes.at[i].op == LC_UPDATE) return true;
 	return false;
 }
 
-static lk_status program(lc_parser *s, lk_error *err) {
-	const lc_token *t = lc_peek(s);
+static lk_status program(lc_parser *parser, lk_error *err) {
+	const lc_token *token = lc_peek(parser);
 	const char *name;
-	LK_TRY(lc_word_next(s, "the name of a program", &name, err));
-	for (size_t i = 0; i < s->file->programs.count; i++) {
-		if (strcmp(s->file->programs.at[i]->name, name) != 0) continue;
-		lc_at(s, t, err, "there is a program %s already, in line %d", name, s->file->programs.at[i]->line);
+	LK_TRY(lc_word_next(parser, "the name of a program", &name, err));
+	for (size_t i = 0; i < parser->file->programs.count; i++) {
+		if (strcmp(parser->file->programs.at[i]->name, name) != 0) continue;
+		lc_at(parser, token, err, "there is a program %s already, in line %d", name, parser->file->programs.at[i]->line);
 		return lk_hint(err, "choose another name");
 	}
-	if (s->file->programs.count == LC_PROGRAMS) return lc_at(s, t, err, "a file has at most %d programs", LC_PROGRAMS);
-	s->p = lc_program_new(s->file, name);
-	if (!s->p) return lk_oom(err);
-	s->p->line = t->line, s->p->column = t->column;
-	LK_TRY(mesh(s, err));
-	LK_TRY(lc_expect(s, '{', "the mesh", err));
-	while (!lc_take(s, '}')) LK_TRY(statement(s, NULL, err));
-	lc_name_parts(s->p);
-	if (has_output(s->p)) return LK_OK;
-	lc_at(s, t, err, "the program %s has no effect", name);
+	if (parser->file->programs.count == LC_PROGRAMS) return lc_at(parser, token, err, "a file has at most %d programs", LC_PROGRAMS);
+	parser->p = lc_program_new(parser->file, name);
+	if (!parser->p) return lk_oom(err);
+	parser->p->line = token->line, parser->p->column = token->column;
+	LK_TRY(mesh(parser, err));
+	LK_TRY(lc_expect(parser, '{', "the mesh", err));
+	while (!lc_take(parser, '}')) LK_TRY(statement(parser, NULL, err));
+	lc_name_parts(parser->p);
+	if (has_output(parser->p)) return LK_OK;
+	lc_at(parser, token, err, "the program %s has no effect", name);
 	return lk_hint(err, "name what it computes: out VALUE, or update a state");
 }
 
-static lk_status file(lc_parser *s, lk_error *err) {
-	while (lc_peek(s)->kind != LC_END) {
-		if (lc_take_word(s, "program")) LK_TRY(program(s, err));
-		else if (lc_take_word(s, "schedule")) LK_TRY(lc_schedule_next(s, err));
-		else return lc_unexpected(s, "\"program\" or \"schedule\"", err);
+static lk_status file(lc_parser *parser, lk_error *err) {
+	while (lc_peek(parser)->kind != LC_END) {
+		if (lc_take_word(parser, "program")) LK_TRY(program(parser, err));
+		else if (lc_take_word(parser, "schedule")) LK_TRY(lc_schedule_next(parser, err));
+		else return lc_unexpected(parser, "\"program\" or \"schedule\"", err);
 	}
-	if (s->file->programs.count) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, s->file->path, "there is no program in it");
+	if (parser->file->programs.count) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, parser->file->path, "there is no program in it");
 	return lk_hint(err, "begin with: program NAME(mesh AXIS) { ... }");
 }
 

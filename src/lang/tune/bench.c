@@ -91,27 +91,27 @@ static lk_status rank_rows(lc_bench_result *result, lk_error *err) {
 
 /* ---- the folder ---- */
 
-static lk_status make_folder(bench *b, lk_error *err) {
+static lk_status make_folder(bench *job, lk_error *err) {
 	const char *tmp = getenv("TMPDIR");
-	int length = snprintf(b->folder, sizeof b->folder, "%s/lockstep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (length >= (int)sizeof b->folder || !mkdtemp(b->folder)) {
-		lk_fail(err, LK_ERR_IO, b->folder, "no folder could be made: %s", strerror(errno));
-		*b->folder = '\0';
+	int length = snprintf(job->folder, sizeof job->folder, "%s/lockstep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (length >= (int)sizeof job->folder || !mkdtemp(job->folder)) {
+		lk_fail(err, LK_ERR_IO, job->folder, "no folder could be made: %s", strerror(errno));
+		*job->folder = '\0';
 		return lk_hint(err, "set TMPDIR to a folder that can be written");
 	}
-	snprintf(b->source, sizeof b->source, "%s/program.c", b->folder);
-	snprintf(b->program, sizeof b->program, "%s/program", b->folder);
+	snprintf(job->source, sizeof job->source, "%s/program.c", job->folder);
+	snprintf(job->program, sizeof job->program, "%s/program", job->folder);
 	return LK_OK;
 }
 
 /* Nobody else writes there: files alone. */
-static void remove_folder(const bench *b) {
-	DIR *all = *b->folder ? opendir(b->folder) : NULL;
+static void remove_folder(const bench *job) {
+	DIR *all = *job->folder ? opendir(job->folder) : NULL;
 	if (!all) return;
 	for (struct dirent *one; (one = readdir(all));)
 		if (strcmp(one->d_name, ".") != 0 && strcmp(one->d_name, "..") != 0) unlinkat(dirfd(all), one->d_name, 0);
 	closedir(all);
-	rmdir(b->folder);
+	rmdir(job->folder);
 }
 
 /* ---- building ---- */
@@ -130,10 +130,10 @@ static const char *last_words(char *text) {
 	return line ? line + 1 : text;
 }
 
-static lk_status finish(const char *what, const bench *b, lk_status status, lk_process_end *end, lk_error *err) {
+static lk_status finish(const char *what, const bench *job, lk_status status, lk_process_end *end, lk_error *err) {
 	char shown[4 * SHOWN + 1];
 	if (status == LK_OK && end->late)
-		status = lk_fail(err, LK_ERR_INPUT, what, "took longer than %.0f s and was ended", b->seconds);
+		status = lk_fail(err, LK_ERR_INPUT, what, "took longer than %.0f s and was ended", job->seconds);
 	else if (status == LK_OK && end->code != 0) {
 		const char *words = last_words(*end->messages ? end->messages : end->out);
 		char cut[SHOWN + 1];
@@ -148,35 +148,35 @@ static const char *tool(const char *variable, const char *otherwise) {
 	return said && *said ? said : otherwise;
 }
 
-static bool multiplies(const lc_program *p) {
-	for (size_t i = 0; i < p->nodes.count; i++)
-		if (lc_ops[p->nodes.at[i].op].family == LC_CONTRACT) return true;
+static bool multiplies(const lc_program *program) {
+	for (size_t i = 0; i < program->nodes.count; i++)
+		if (lc_ops[program->nodes.at[i].op].family == LC_CONTRACT) return true;
 	return false;
 }
 
 /* With OpenBLAS where there is one and matrices are multiplied. */
-static lk_status build(const bench *b, lk_error *err) {
+static lk_status build(const bench *job, lk_error *err) {
 	const char *cc = tool("MPICC", "mpicc");
-	const char *plain[] = {cc, "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-o", b->program,
-	                       b->source, "-lm", NULL};
+	const char *plain[] = {cc, "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-o", job->program,
+	                       job->source, "-lm", NULL};
 	const char *blas[] = {cc, "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-DLOCKSTEP_BLAS", "-o",
-	                      b->program, b->source, "-lopenblas", "-lm", NULL};
+	                      job->program, job->source, "-lopenblas", "-lm", NULL};
 	lk_process_end end;
-	lk_process process = {blas, NULL, b->seconds, 1 << 20};
-	bool have_blas = multiplies(b->original) && lk_process_run(&process, &end, NULL) == LK_OK && end.code == 0 && !end.late;
-	if (multiplies(b->original)) lk_process_end_free(&end);
+	lk_process process = {blas, NULL, job->seconds, 1 << 20};
+	bool have_blas = multiplies(job->original) && lk_process_run(&process, &end, NULL) == LK_OK && end.code == 0 && !end.late;
+	if (multiplies(job->original)) lk_process_end_free(&end);
 	if (have_blas) return LK_OK;
 	process.arguments = plain;
-	lk_status status = finish(cc, b, lk_process_run(&process, &end, err), &end, err);
+	lk_status status = finish(cc, job, lk_process_run(&process, &end, err), &end, err);
 	lk_process_end_free(&end);
 	return status;
 }
 
-static lk_status write_source(const bench *b, int count, lk_error *err) {
+static lk_status write_source(const bench *job, int count, lk_error *err) {
 	lk_sink *sink;
-	LK_TRY(lk_sink_open(b->source, &sink, err));
+	LK_TRY(lk_sink_open(job->source, &sink, err));
 	FILE *out = lk_sink_file(sink);
-	lk_status status = out ? lc_emit_mpi(b->original, b->variants, count, out, err) : lk_oom(err);
+	lk_status status = out ? lc_emit_mpi(job->original, job->variants, count, out, err) : lk_oom(err);
 	if (status == LK_OK) return lk_sink_commit(sink, err);
 	lk_sink_abandon(sink);
 	return status;
@@ -194,7 +194,7 @@ static bool is_open_mpi(const char *launcher) {
 	return open;
 }
 
-lk_status lc_bench_run(const bench *b, const char *const *last, lk_process_end *end, lk_error *err) {
+lk_status lc_bench_run(const bench *job, const char *const *last, lk_process_end *end, lk_error *err) {
 	static const char *const open_mpi[] = {"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"};
 	static const char *const root[] = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OPENBLAS_NUM_THREADS=1", NULL};
 	const char *launcher = tool("MPIRUN", "mpirun"), *arguments[LK_PROCESS_ARGUMENTS];
@@ -202,12 +202,12 @@ lk_status lc_bench_run(const bench *b, const char *const *last, lk_process_end *
 	int used = 0;
 	arguments[used++] = launcher;
 	for (size_t i = 0; i < sizeof open_mpi / sizeof *open_mpi && is_open_mpi(launcher); i++) arguments[used++] = open_mpi[i];
-	snprintf(ranks, sizeof ranks, "%lld", (long long)b->result->ranks);
-	arguments[used++] = "-np", arguments[used++] = ranks, arguments[used++] = b->program;
+	snprintf(ranks, sizeof ranks, "%lld", (long long)job->result->ranks);
+	arguments[used++] = "-np", arguments[used++] = ranks, arguments[used++] = job->program;
 	while (*last && used < LK_PROCESS_ARGUMENTS - 1) arguments[used++] = *last++;
 	arguments[used] = NULL;
-	lk_process process = {arguments, geteuid() == 0 ? root : root + 2, b->seconds, OUTPUT};
-	return finish(launcher, b, lk_process_run(&process, end, err), end, err);
+	lk_process process = {arguments, geteuid() == 0 ? root : root + 2, job->seconds, OUTPUT};
+	return finish(launcher, job, lk_process_run(&process, end, err), end, err);
 }
 
 /* ---- reading ---- */
@@ -219,7 +219,7 @@ static lc_bench_row *row_of(lc_bench_result *result, const char *name) {
 }
 
 /* {"schedule": NAME, "seconds": [..]}: other lines are passed over. */
-static lk_status take_line(bench *b, char *line, int *taken, lk_error *err) {
+static lk_status take_line(bench *job, char *line, int *taken, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *value = NULL;
@@ -228,35 +228,35 @@ static lk_status take_line(bench *b, char *line, int *taken, lk_error *err) {
 	lk_status status = lk_json_document(&arena, in, &value, err);
 	lk_stream_close(in);
 	const lk_value *name = status == LK_OK ? lk_json_get(value, "schedule") : NULL, *seconds = name ? lk_json_get(value, "seconds") : NULL;
-	lc_bench_row *row = seconds && name->kind == LK_JSON_STRING ? row_of(b->result, name->text) : NULL;
-	for (int i = 0; row && seconds->kind == LK_JSON_ARRAY && i < (int)seconds->count && i < b->result->rounds; i++)
+	lc_bench_row *row = seconds && name->kind == LK_JSON_STRING ? row_of(job->result, name->text) : NULL;
+	for (int i = 0; row && seconds->kind == LK_JSON_ARRAY && i < (int)seconds->count && i < job->result->rounds; i++)
 		if (seconds->items[i].number > 0) row->seconds[i] = seconds->items[i].number, ++*taken;
 	lk_arena_free(&arena);
 	return status;
 }
 
-static lk_status take_times(bench *b, char *text, lk_error *err) {
+static lk_status take_times(bench *job, char *text, lk_error *err) {
 	int taken = 0;
 	for (char *next; text && *text; text = next) {
 		next = strchr(text, '\n');
 		if (next) *next++ = '\0';
-		LK_TRY(take_line(b, text, &taken, err));
+		LK_TRY(take_line(job, text, &taken, err));
 	}
-	if (taken == b->result->count * b->result->rounds) return LK_OK;
-	return lk_fail(err, LK_ERR_INTERNAL, "bench", "%d of %d times came back", taken, b->result->count * b->result->rounds);
+	if (taken == job->result->count * job->result->rounds) return LK_OK;
+	return lk_fail(err, LK_ERR_INTERNAL, "bench", "%d of %d times came back", taken, job->result->count * job->result->rounds);
 }
 
-static lk_status measure(bench *b, lk_error *err) {
+static lk_status measure(bench *job, lk_error *err) {
 	char rounds[WORD], seed[WORD];
 	const char *arguments[16] = {"--schedule", "all", "--repeat", rounds, "--seed", seed};
 	int used = 6;
-	snprintf(rounds, sizeof rounds, "%d", b->result->rounds);
-	snprintf(seed, sizeof seed, "%d", b->o->seed);
-	if (b->o->sizes) arguments[used++] = "--sizes", arguments[used++] = b->o->sizes;
-	if (b->o->set) arguments[used++] = "--set", arguments[used++] = b->o->set;
+	snprintf(rounds, sizeof rounds, "%d", job->result->rounds);
+	snprintf(seed, sizeof seed, "%d", job->o->seed);
+	if (job->o->sizes) arguments[used++] = "--sizes", arguments[used++] = job->o->sizes;
+	if (job->o->set) arguments[used++] = "--set", arguments[used++] = job->o->set;
 	lk_process_end end = {0};
-	lk_status status = lc_bench_run(b, arguments, &end, err);
-	if (status == LK_OK) status = take_times(b, end.out, err);
+	lk_status status = lc_bench_run(job, arguments, &end, err);
+	if (status == LK_OK) status = take_times(job, end.out, err);
 	lk_process_end_free(&end);
 	return status;
 }
@@ -274,54 +274,54 @@ bool lc_bench_can(lk_error *err) {
 	return true;
 }
 
-static lk_status predict(bench *b, int i, lk_error *err) {
+static lk_status predict(bench *job, int i, lk_error *err) {
 	lk_cluster cluster;
 	lk_constants constants;
 	lk_timed timed;
 	lc_sizes refined = {0};
-	b->result->rows[i].predicted = NAN;
-	if (!b->o->cluster) return LK_OK;
-	cluster = *b->o->cluster;
-	LK_TRY(lk_timed_share_host(&b->result->arena, b->result->ranks, &cluster, err));
+	job->result->rows[i].predicted = NAN;
+	if (!job->o->cluster) return LK_OK;
+	cluster = *job->o->cluster;
+	LK_TRY(lk_timed_share_host(&job->result->arena, job->result->ranks, &cluster, err));
 	lk_timed_constants(&constants);
-	lk_status status = lc_sizes_refine(b->original, &b->sizes, b->variants[i].program, &refined, err);
-	if (status == LK_OK) status = lk_time_steps(b->variants[i].steps, &refined, &cluster, &constants, 0, &timed, err);
-	if (status == LK_OK) b->result->rows[i].predicted = timed.seconds;
+	lk_status status = lc_sizes_refine(job->original, &job->sizes, job->variants[i].program, &refined, err);
+	if (status == LK_OK) status = lk_time_steps(job->variants[i].steps, &refined, &cluster, &constants, 0, &timed, err);
+	if (status == LK_OK) job->result->rows[i].predicted = timed.seconds;
 	lc_sizes_free(&refined);
 	return status;
 }
 
-static lk_status prepare(bench *b, int count, lk_error *err) {
-	lc_bench_result *r = b->result;
-	LK_TRY(lc_sizes_read(b->original, b->o->sizes, 2, &b->sizes, err));
-	r->ranks = lc_ranks(b->original, &b->sizes), r->count = count;
-	r->rounds = b->o->repeat > 0 ? b->o->repeat : ROUNDS;
-	b->seconds = b->o->seconds > 0 ? b->o->seconds : SECONDS;
-	r->rows = LK_ARRAY(&r->arena, lc_bench_row, (size_t)count);
-	if (!r->rows) return lk_oom(err);
+static lk_status prepare(bench *job, int count, lk_error *err) {
+	lc_bench_result *result = job->result;
+	LK_TRY(lc_sizes_read(job->original, job->o->sizes, 2, &job->sizes, err));
+	result->ranks = lc_ranks(job->original, &job->sizes), result->count = count;
+	result->rounds = job->o->repeat > 0 ? job->o->repeat : ROUNDS;
+	job->seconds = job->o->seconds > 0 ? job->o->seconds : SECONDS;
+	result->rows = LK_ARRAY(&result->arena, lc_bench_row, (size_t)count);
+	if (!result->rows) return lk_oom(err);
 	for (int i = 0; i < count; i++) {
-		r->rows[i].name = lk_arena_strdup(&r->arena, b->variants[i].name);
-		r->rows[i].seconds = LK_ARRAY(&r->arena, double, (size_t)r->rounds);
-		if (!r->rows[i].name || !r->rows[i].seconds) return lk_oom(err);
-		LK_TRY(predict(b, i, err));
+		result->rows[i].name = lk_arena_strdup(&result->arena, job->variants[i].name);
+		result->rows[i].seconds = LK_ARRAY(&result->arena, double, (size_t)result->rounds);
+		if (!result->rows[i].name || !result->rows[i].seconds) return lk_oom(err);
+		LK_TRY(predict(job, i, err));
 		lk_error why;
 		/* A refined mesh has other axes than the sizes: not counted. */
-		if (b->variants[i].program->axis_count != b->original->axis_count ||
-		    lc_moved_count(b->variants[i].steps, &b->sizes, &r->rows[i].moved, &why) != LK_OK)
-			r->rows[i].moved = (lc_moved){NAN, NAN, NAN};
+		if (job->variants[i].program->axis_count != job->original->axis_count ||
+		    lc_moved_count(job->variants[i].steps, &job->sizes, &result->rows[i].moved, &why) != LK_OK)
+			result->rows[i].moved = (lc_moved){NAN, NAN, NAN};
 	}
-	return make_folder(b, err);
+	return make_folder(job, err);
 }
 
-lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count, const lc_bench_options *o,
+lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count, const lc_bench_options *options,
                    lc_bench_result *out, lk_error *err) {
-	bench b = {.original = original, .variants = variants, .o = o, .result = out};
+	bench b = {.original = original, .variants = variants, .o = options, .result = out};
 	*out = (lc_bench_result){0};
 	if (!lc_bench_can(err)) return LK_ERR_INPUT;
 	lk_status status = prepare(&b, count, err);
 	if (status == LK_OK) status = write_source(&b, count, err);
 	if (status == LK_OK) status = build(&b, err);
-	if (status == LK_OK && !o->unchecked) status = lc_bench_check(&b, err);
+	if (status == LK_OK && !options->unchecked) status = lc_bench_check(&b, err);
 	if (status == LK_OK) status = measure(&b, err);
 	if (status == LK_OK) status = compare_rows(out, err);
 	if (status == LK_OK) status = rank_rows(out, err);

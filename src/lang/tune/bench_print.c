@@ -22,24 +22,24 @@ static void free_variants(lc_variant *variants, int count) {
 	free(variants);
 }
 
-static char *schedule_text(const lc_program *p, const lc_schedule *s) {
+static char *schedule_text(const lc_program *program, const lc_schedule *schedule) {
 	char *text = NULL;
 	size_t size = 0;
-	FILE *out = s ? open_memstream(&text, &size) : NULL;
+	FILE *out = schedule ? open_memstream(&text, &size) : NULL;
 	if (!out) return NULL;
-	lc_print_schedule(p, s, out);
+	lc_print_schedule(program, schedule, out);
 	fclose(out);
 	return text;
 }
 
-static lk_status make_variant(const lc_program *p, const lc_schedule *s, lc_variant *out, lk_error *err) {
+static lk_status make_variant(const lc_program *program, const lc_schedule *schedule, lc_variant *out, lk_error *err) {
 	lc_program *rewritten = NULL;
 	lc_steps *steps = NULL;
-	*out = (lc_variant){.name = s ? s->name : LC_PLAIN};
-	LK_TRY(lc_rewrite_all(p, s, &rewritten, err));
+	*out = (lc_variant){.name = schedule ? schedule->name : LC_PLAIN};
+	LK_TRY(lc_rewrite_all(program, schedule, &rewritten, err));
 	out->program = rewritten;
 	LK_TRY(lc_steps_make(rewritten, &steps, err));
-	out->steps = steps, out->schedule = schedule_text(p, s);
+	out->steps = steps, out->schedule = schedule_text(program, schedule);
 	return LK_OK;
 }
 
@@ -48,15 +48,15 @@ static bool wanted(const char *name, const char *schedule) {
 }
 
 /* The program as it is comes first: what the others are compared with. */
-static lk_status make_variants(const lc_program *p, const char *schedule, lc_variant **out, int *count, lk_error *err) {
+static lk_status make_variants(const lc_program *program, const char *schedule, lc_variant **out, int *count, lk_error *err) {
 	const lc_schedule *named;
 	*count = 0;
-	*out = calloc(p->schedules.count + 1, sizeof **out);
+	*out = calloc(program->schedules.count + 1, sizeof **out);
 	if (!*out) return lk_oom(err);
-	if (schedule && strcmp(schedule, "all") != 0) LK_TRY(lc_pick_schedule(p, schedule, &named, err));
-	LK_TRY(make_variant(p, NULL, &(*out)[(*count)++], err));
-	for (size_t i = 0; i < p->schedules.count; i++)
-		if (wanted(p->schedules.at[i].name, schedule)) LK_TRY(make_variant(p, &p->schedules.at[i], &(*out)[(*count)++], err));
+	if (schedule && strcmp(schedule, "all") != 0) LK_TRY(lc_pick_schedule(program, schedule, &named, err));
+	LK_TRY(make_variant(program, NULL, &(*out)[(*count)++], err));
+	for (size_t i = 0; i < program->schedules.count; i++)
+		if (wanted(program->schedules.at[i].name, schedule)) LK_TRY(make_variant(program, &program->schedules.at[i], &(*out)[(*count)++], err));
 	return LK_OK;
 }
 
@@ -84,48 +84,48 @@ static void put_row(const lc_bench_row *row, FILE *out) {
 	fputc('\n', out);
 }
 
-static lk_status put_text(const lc_program *p, const lc_bench_result *r, FILE *out) {
-	fprintf(out, "program %s on %lld ranks, %d rounds of all in turn; %s against itself: within %.1f %% of 1\n", p->name,
-	        (long long)r->ranks, r->rounds, r->rows[0].name, 100 * r->spread);
+static lk_status put_text(const lc_program *program, const lc_bench_result *result, FILE *out) {
+	fprintf(out, "program %s on %lld ranks, %d rounds of all in turn; %s against itself: within %.1f %% of 1\n", program->name,
+	        (long long)result->ranks, result->rounds, result->rows[0].name, 100 * result->spread);
 	fprintf(out, "%-20s %10s %7s %22s %11s %11s %11s  %s%s\n", "schedule", "median", "faster", "95 % of the median", "sent",
-	        "to groups", "touched", "results", isfinite(r->rows[0].predicted) ? "  predicted" : "");
-	for (int i = 0; i < r->count; i++) put_row(&r->rows[i], out);
-	if (r->pairs) fprintf(out, "predicted and measured order: Kendall's tau %.2f over %d pairs further apart than the noise\n", r->tau, r->pairs);
+	        "to groups", "touched", "results", isfinite(result->rows[0].predicted) ? "  predicted" : "");
+	for (int i = 0; i < result->count; i++) put_row(&result->rows[i], out);
+	if (result->pairs) fprintf(out, "predicted and measured order: Kendall's tau %.2f over %d pairs further apart than the noise\n", result->tau, result->pairs);
 	return LK_OK;
 }
 
-static void json_interval(lk_json_writer *w, const char *key, const lc_interval *x) {
-	lk_json_object(w, key);
-	lk_json_put_number(w, "median", x->median);
-	lk_json_put_number(w, "low", x->low);
-	lk_json_put_number(w, "high", x->high);
-	lk_json_object_end(w);
+static void json_interval(lk_json_writer *writer, const char *key, const lc_interval *interval) {
+	lk_json_object(writer, key);
+	lk_json_put_number(writer, "median", interval->median);
+	lk_json_put_number(writer, "low", interval->low);
+	lk_json_put_number(writer, "high", interval->high);
+	lk_json_object_end(writer);
 }
 
-static lk_status put_json(const lc_program *p, const lc_bench_result *r, FILE *out, lk_error *err) {
+static lk_status put_json(const lc_program *program, const lc_bench_result *result, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_text(&w, "program", p->name);
-	lk_json_put_integer(&w, "ranks", r->ranks);
-	lk_json_put_integer(&w, "rounds", r->rounds);
-	lk_json_put_number(&w, "spread", r->spread);
-	lk_json_put_number(&w, "tau", r->tau);
-	lk_json_put_integer(&w, "tau_pairs", r->pairs);
+	lk_json_put_text(&w, "program", program->name);
+	lk_json_put_integer(&w, "ranks", result->ranks);
+	lk_json_put_integer(&w, "rounds", result->rounds);
+	lk_json_put_number(&w, "spread", result->spread);
+	lk_json_put_number(&w, "tau", result->tau);
+	lk_json_put_integer(&w, "tau_pairs", result->pairs);
 	lk_json_array(&w, "schedules");
-	for (int i = 0; i < r->count; i++) {
+	for (int i = 0; i < result->count; i++) {
 		lk_json_object(&w, NULL);
-		lk_json_put_text(&w, "name", r->rows[i].name);
-		json_interval(&w, "seconds", &r->rows[i].time);
-		json_interval(&w, "ratio", &r->rows[i].ratio);
-		lk_json_put_number(&w, "sent_bytes", r->rows[i].moved.sent);
-		lk_json_put_number(&w, "between_groups_bytes", r->rows[i].moved.between);
-		lk_json_put_number(&w, "touched_bytes", r->rows[i].moved.touched);
-		if (r->rows[i].checked) lk_json_put_bool(&w, "agrees", r->rows[i].agrees);
+		lk_json_put_text(&w, "name", result->rows[i].name);
+		json_interval(&w, "seconds", &result->rows[i].time);
+		json_interval(&w, "ratio", &result->rows[i].ratio);
+		lk_json_put_number(&w, "sent_bytes", result->rows[i].moved.sent);
+		lk_json_put_number(&w, "between_groups_bytes", result->rows[i].moved.between);
+		lk_json_put_number(&w, "touched_bytes", result->rows[i].moved.touched);
+		if (result->rows[i].checked) lk_json_put_bool(&w, "agrees", result->rows[i].agrees);
 		else lk_json_put_null(&w, "agrees");
-		lk_json_put_number(&w, "predicted", r->rows[i].predicted);
+		lk_json_put_number(&w, "predicted", result->rows[i].predicted);
 		lk_json_array(&w, "rounds");
-		for (int k = 0; k < r->rounds; k++) lk_json_put_number(&w, NULL, r->rows[i].seconds[k]);
+		for (int k = 0; k < result->rounds; k++) lk_json_put_number(&w, NULL, result->rows[i].seconds[k]);
 		lk_json_array_end(&w);
 		lk_json_object_end(&w);
 	}
@@ -137,19 +137,19 @@ static lk_status put_json(const lc_program *p, const lc_bench_result *r, FILE *o
 /* ---- the action ---- */
 
 lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
-	lc_program *p;
+	lc_program *program;
 	lc_variant *variants;
 	int count;
 	lc_bench_options o = {.sizes = request->sizes, .set = request->set, .seed = request->seed, .repeat = request->repeat};
 	lc_bench_result result = {0};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
-	LK_TRY(lc_pick_program(answer, request, &p, err));
-	lk_status status = make_variants(p, request->schedule, &variants, &count, err);
+	LK_TRY(lc_pick_program(answer, request, &program, err));
+	lk_status status = make_variants(program, request->schedule, &variants, &count, err);
 	if (status == LK_OK && request->cluster) status = lk_cluster_parse(&arena, request->cluster, &cluster, err);
 	if (request->cluster) o.cluster = &cluster;
-	if (status == LK_OK) status = lc_bench(p, variants, count, &o, &result, err);
-	if (status == LK_OK) status = request->format == LK_COMPILE_JSON ? put_json(p, &result, out, err) : put_text(p, &result, out);
+	if (status == LK_OK) status = lc_bench(program, variants, count, &o, &result, err);
+	if (status == LK_OK) status = request->format == LK_COMPILE_JSON ? put_json(program, &result, out, err) : put_text(program, &result, out);
 	for (int i = 0; i < result.count; i++) answer->no |= result.rows[i].checked && !result.rows[i].agrees;
 	lc_bench_free(&result);
 	lk_arena_free(&arena);

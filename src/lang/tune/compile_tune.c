@@ -36,10 +36,10 @@ static bool names(const char *text, const char *name) {
 }
 
 /* The sizes that other actions choose, small ones, would be timed in vain. */
-static lk_status check_dims(const struct tuning *t, lk_error *err) {
-	for (int d = 0; d < t->p->named_count; d++) {
-		const char *name = t->p->named[d].name;
-		if (t->request->sizes && names(t->request->sizes, name)) continue;
+static lk_status check_dims(const struct tuning *tuning, lk_error *err) {
+	for (int d = 0; d < tuning->p->named_count; d++) {
+		const char *name = tuning->p->named[d].name;
+		if (tuning->request->sizes && names(tuning->request->sizes, name)) continue;
 		lk_fail(err, LK_ERR_INPUT, "--sizes", "%s is not given, and times depend on it", name);
 		return lk_hint(err, "give --sizes %s=N,...", name);
 	}
@@ -47,174 +47,174 @@ static lk_status check_dims(const struct tuning *t, lk_error *err) {
 }
 
 /* Ranks that the last axis gets where the text does not say: what the others leave of the GPUs. */
-static lk_status read_sizes(struct tuning *t, int gpus, lk_error *err) {
-	LK_TRY(check_dims(t, err));
-	LK_TRY(lc_sizes_read(t->p, t->request->sizes, 1, &t->sizes, err));
-	int64_t ranks = lc_ranks(t->p, &t->sizes);
-	const char *last = t->p->axes[t->p->axis_count - 1].name;
-	if (t->request->sizes && names(t->request->sizes, last)) return LK_OK;
-	if (t->p->axes[t->p->axis_count - 1].size || ranks < 1 || gpus / ranks < 2) return LK_OK;
-	lc_sizes_free(&t->sizes);
-	return lc_sizes_read(t->p, t->request->sizes, gpus / ranks, &t->sizes, err);
+static lk_status read_sizes(struct tuning *tuning, int gpus, lk_error *err) {
+	LK_TRY(check_dims(tuning, err));
+	LK_TRY(lc_sizes_read(tuning->p, tuning->request->sizes, 1, &tuning->sizes, err));
+	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
+	const char *last = tuning->p->axes[tuning->p->axis_count - 1].name;
+	if (tuning->request->sizes && names(tuning->request->sizes, last)) return LK_OK;
+	if (tuning->p->axes[tuning->p->axis_count - 1].size || ranks < 1 || gpus / ranks < 2) return LK_OK;
+	lc_sizes_free(&tuning->sizes);
+	return lc_sizes_read(tuning->p, tuning->request->sizes, gpus / ranks, &tuning->sizes, err);
 }
 
-static lk_status check_ranks(const struct tuning *t, lk_error *err) {
-	int64_t ranks = lc_ranks(t->p, &t->sizes);
+static lk_status check_ranks(const struct tuning *tuning, lk_error *err) {
+	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
 	if (ranks < 2) {
 		lk_fail(err, LK_ERR_INPUT, "--sizes", "the mesh has one rank, and nothing is communicated");
-		return lk_hint(err, "give --sizes %s=8, or --gpus", t->p->axes[t->p->axis_count - 1].name);
+		return lk_hint(err, "give --sizes %s=8, or --gpus", tuning->p->axes[tuning->p->axis_count - 1].name);
 	}
-	if (ranks <= t->cluster.gpus) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--sizes", "the mesh has %lld ranks, and there are %d GPUs", (long long)ranks, t->cluster.gpus);
+	if (ranks <= tuning->cluster.gpus) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--sizes", "the mesh has %lld ranks, and there are %d GPUs", (long long)ranks, tuning->cluster.gpus);
 	return lk_hint(err, "give more GPUs, or axes of fewer ranks");
 }
 
-static lk_status read_cluster(struct tuning *t, lk_error *err) {
-	const lk_compile_request *r = t->request;
+static lk_status read_cluster(struct tuning *tuning, lk_error *err) {
+	const lk_compile_request *request = tuning->request;
 	const lk_device *device;
-	if (r->cluster && r->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-	if (r->cluster) {
-		LK_TRY(lk_cluster_parse(&t->arena, r->cluster, &t->cluster, err));
-		LK_TRY(read_sizes(t, r->gpus ? r->gpus : t->cluster.gpus, err));
-		return lk_timed_share_host(&t->arena, lc_ranks(t->p, &t->sizes), &t->cluster, err);
+	if (request->cluster && request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (request->cluster) {
+		LK_TRY(lk_cluster_parse(&tuning->arena, request->cluster, &tuning->cluster, err));
+		LK_TRY(read_sizes(tuning, request->gpus ? request->gpus : tuning->cluster.gpus, err));
+		return lk_timed_share_host(&tuning->arena, lc_ranks(tuning->p, &tuning->sizes), &tuning->cluster, err);
 	}
-	if (!r->gpu) {
+	if (!request->gpu) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu", "no GPU was given");
 		return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
 	}
-	LK_TRY(lk_device_lookup(r->gpu, &device, err));
-	LK_TRY(read_sizes(t, r->gpus, err));
-	int64_t ranks = lc_ranks(t->p, &t->sizes);
-	int gpus = r->gpus ? r->gpus : ranks < 1 << 24 ? (int)ranks : 1 << 24;
-	return lk_cluster_simple(&t->arena, device, gpus, 0, 0, &t->cluster, err);
+	LK_TRY(lk_device_lookup(request->gpu, &device, err));
+	LK_TRY(read_sizes(tuning, request->gpus, err));
+	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
+	int gpus = request->gpus ? request->gpus : ranks < 1 << 24 ? (int)ranks : 1 << 24;
+	return lk_cluster_simple(&tuning->arena, device, gpus, 0, 0, &tuning->cluster, err);
 }
 
 /* ---- remembered, or searched ---- */
 
-static lk_status forget(struct tuning *t, const lk_error *why, lk_error *err) {
+static lk_status forget(struct tuning *tuning, const lk_error *why, lk_error *err) {
 	char line[640];
 	lk_error copy = *why;
-	if (!lk_push(&t->wisdom.warnings)) return lk_oom(err);
-	*lk_last(&t->wisdom.warnings) =
-		lk_arena_printf(&t->wisdom.arena, "what %s has for this program is not legal: %s; it is searched again",
-		                t->request->wisdom, lk_error_text(&copy, line, sizeof line));
-	lc_file_free(t->remembered);
-	t->remembered = NULL;
-	return *lk_last(&t->wisdom.warnings) ? LK_OK : lk_oom(err);
+	if (!lk_push(&tuning->wisdom.warnings)) return lk_oom(err);
+	*lk_last(&tuning->wisdom.warnings) =
+		lk_arena_printf(&tuning->wisdom.arena, "what %s has for this program is not legal: %s; it is searched again",
+		                tuning->request->wisdom, lk_error_text(&copy, line, sizeof line));
+	lc_file_free(tuning->remembered);
+	tuning->remembered = NULL;
+	return *lk_last(&tuning->wisdom.warnings) ? LK_OK : lk_oom(err);
 }
 
 /* Sets *hit where the entry is good. */
-static lk_status recall(struct tuning *t, const lk_wise *entry, bool *hit, lk_error *err) {
-	const lc_schedule *s;
+static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, lk_error *err) {
+	const lc_schedule *schedule;
 	lk_error why = {0};
 	lk_found found;
-	lk_status status = lk_wisdom_schedule(t->p, entry->schedule, &t->remembered, &s, &why);
-	if (status == LK_OK) status = lk_search_time(t->p, s, &t->options, &found, &why);
-	if (status == LK_ERR_INPUT) return forget(t, &why, err);
+	lk_status status = lk_wisdom_schedule(tuning->p, entry->schedule, &tuning->remembered, &schedule, &why);
+	if (status == LK_OK) status = lk_search_time(tuning->p, schedule, &tuning->options, &found, &why);
+	if (status == LK_ERR_INPUT) return forget(tuning, &why, err);
 	if (status != LK_OK) return *err = why, status;
-	if (!lk_push(&t->search.found)) return lk_oom(err);
-	t->search.found.at[t->search.found.count - 1] = t->search.found.at[0];
+	if (!lk_push(&tuning->search.found)) return lk_oom(err);
+	tuning->search.found.at[tuning->search.found.count - 1] = tuning->search.found.at[0];
 	if (entry->measured) {
 		found.simulated_s = found.time.seconds;
 		found.time.seconds = entry->seconds, found.measured = true;
-		t->search.plain.time.seconds = entry->plain, t->search.plain.measured = true;
+		tuning->search.plain.time.seconds = entry->plain, tuning->search.plain.measured = true;
 	}
-	t->search.found.at[0] = found;
+	tuning->search.found.at[0] = found;
 	*hit = true;
 	return LK_OK;
 }
 
 /* The mesh and sizes as a text, also of the axis that the GPUs decided. */
-static lk_status measure(struct tuning *t, lk_error *err) {
-	int last = t->p->axis_count - 1, top = t->request->top > 0 ? t->request->top : TOP;
-	const char *sizes = t->request->sizes ? t->request->sizes : "", *axis = t->p->axes[last].name;
-	if (!t->request->measure) return LK_OK;
+static lk_status measure(struct tuning *tuning, lk_error *err) {
+	int last = tuning->p->axis_count - 1, top = tuning->request->top > 0 ? tuning->request->top : TOP;
+	const char *sizes = tuning->request->sizes ? tuning->request->sizes : "", *axis = tuning->p->axes[last].name;
+	if (!tuning->request->measure) return LK_OK;
 	if (!names(sizes, axis))
-		sizes = lk_arena_printf(&t->arena, "%s%s%s=%lld", sizes, *sizes ? "," : "", axis, (long long)t->sizes.symbol[last]);
+		sizes = lk_arena_printf(&tuning->arena, "%s%s%s=%lld", sizes, *sizes ? "," : "", axis, (long long)tuning->sizes.symbol[last]);
 	if (!sizes) return lk_oom(err);
-	return lk_search_measure(t->p, &t->search, top, sizes, t->request->set, t->request->seed, err);
+	return lk_search_measure(tuning->p, &tuning->search, top, sizes, tuning->request->set, tuning->request->seed, err);
 }
 
-static lk_status look(struct tuning *t, lk_error *err) {
-	lk_search_free(&t->search);
-	t->options.only_plain = false;
-	LK_TRY(lk_search_run(t->p, &t->options, &t->search, err));
-	return measure(t, err);
+static lk_status look(struct tuning *tuning, lk_error *err) {
+	lk_search_free(&tuning->search);
+	tuning->options.only_plain = false;
+	LK_TRY(lk_search_run(tuning->p, &tuning->options, &tuning->search, err));
+	return measure(tuning, err);
 }
 
-static lk_status remember(struct tuning *t, const char *where, lk_error *err) {
-	const lk_found *best = &t->search.found.at[0];
-	const char *text = lk_wisdom_text(&t->wisdom.arena, &best->schedule);
-	lk_wise entry = {t->search.plain_hash, where, best->measured, best->time.seconds, t->search.plain.time.seconds, text};
+static lk_status remember(struct tuning *tuning, const char *where, lk_error *err) {
+	const lk_found *best = &tuning->search.found.at[0];
+	const char *text = lk_wisdom_text(&tuning->wisdom.arena, &best->schedule);
+	lk_wise entry = {tuning->search.plain_hash, where, best->measured, best->time.seconds, tuning->search.plain.time.seconds, text};
 	if (!text) return lk_oom(err);
-	LK_TRY(lk_wisdom_keep(&t->wisdom, &entry, err));
-	return lk_wisdom_write(&t->wisdom, t->request->wisdom, err);
+	LK_TRY(lk_wisdom_keep(&tuning->wisdom, &entry, err));
+	return lk_wisdom_write(&tuning->wisdom, tuning->request->wisdom, err);
 }
 
-static lk_status find(struct tuning *t, lk_error *err) {
-	if (!t->request->wisdom) return look(t, err);
-	LK_TRY(lk_wisdom_read(t->request->wisdom, &t->wisdom, err));
-	const char *where = lk_wisdom_where(&t->wisdom, t->p, &t->sizes, &t->cluster);
+static lk_status find(struct tuning *tuning, lk_error *err) {
+	if (!tuning->request->wisdom) return look(tuning, err);
+	LK_TRY(lk_wisdom_read(tuning->request->wisdom, &tuning->wisdom, err));
+	const char *where = lk_wisdom_where(&tuning->wisdom, tuning->p, &tuning->sizes, &tuning->cluster);
 	if (!where) return lk_oom(err);
-	t->options.only_plain = true;
-	LK_TRY(lk_search_run(t->p, &t->options, &t->search, err));
-	const lk_wise *entry = lk_wisdom_find(&t->wisdom, t->search.plain_hash, where);
-	if (entry && (entry->measured || !t->request->measure)) LK_TRY(recall(t, entry, &t->tuned.remembered, err));
-	if (t->tuned.remembered) return LK_OK;
-	LK_TRY(look(t, err));
-	return remember(t, where, err);
+	tuning->options.only_plain = true;
+	LK_TRY(lk_search_run(tuning->p, &tuning->options, &tuning->search, err));
+	const lk_wise *entry = lk_wisdom_find(&tuning->wisdom, tuning->search.plain_hash, where);
+	if (entry && (entry->measured || !tuning->request->measure)) LK_TRY(recall(tuning, entry, &tuning->tuned.remembered, err));
+	if (tuning->tuned.remembered) return LK_OK;
+	LK_TRY(look(tuning, err));
+	return remember(tuning, where, err);
 }
 
 /* ---- the file's own schedules ---- */
 
-static lk_status time_own(struct tuning *t, lk_error *err) {
-	const char *name = t->request->schedule;
+static lk_status time_own(struct tuning *tuning, lk_error *err) {
+	const char *name = tuning->request->schedule;
 	const lc_schedule *one = NULL;
 	bool all = name && strcmp(name, "all") == 0;
-	if (!all) LK_TRY(lc_pick_schedule(t->p, name, &one, err));
-	t->tuned.own = LK_ARRAY(&t->arena, lk_found, t->p->schedules.count + 1);
-	if (!t->tuned.own) return lk_oom(err);
-	for (size_t i = 0; i < t->p->schedules.count; i++) {
-		const lc_schedule *s = &t->p->schedules.at[i];
-		if (all || s == one) LK_TRY(lk_search_time(t->p, s, &t->options, &t->tuned.own[t->tuned.own_count++], err));
+	if (!all) LK_TRY(lc_pick_schedule(tuning->p, name, &one, err));
+	tuning->tuned.own = LK_ARRAY(&tuning->arena, lk_found, tuning->p->schedules.count + 1);
+	if (!tuning->tuned.own) return lk_oom(err);
+	for (size_t i = 0; i < tuning->p->schedules.count; i++) {
+		const lc_schedule *schedule = &tuning->p->schedules.at[i];
+		if (all || schedule == one) LK_TRY(lk_search_time(tuning->p, schedule, &tuning->options, &tuning->tuned.own[tuning->tuned.own_count++], err));
 	}
 	return LK_OK;
 }
 
 /* ---- evidence ---- */
 
-static lk_status verify(struct tuning *t, lk_error *err) {
-	const lc_schedule *s = &t->search.found.at[0].schedule;
-	lc_verify_options o = {.seed = (uint64_t)t->request->seed, .exact_only = true};
-	lc_program *q = NULL;
-	if (s->count == 0) return LK_OK; /* plain itself */
-	LK_TRY(lc_rewrite_all(t->p, s, &q, err));
-	lk_status status = lc_verify(t->p, q, &o, &t->tuned.verdict, err);
-	lc_program_free(q);
-	t->tuned.verified = status == LK_OK;
+static lk_status verify(struct tuning *tuning, lk_error *err) {
+	const lc_schedule *schedule = &tuning->search.found.at[0].schedule;
+	lc_verify_options o = {.seed = (uint64_t)tuning->request->seed, .exact_only = true};
+	lc_program *program = NULL;
+	if (schedule->count == 0) return LK_OK; /* plain itself */
+	LK_TRY(lc_rewrite_all(tuning->p, schedule, &program, err));
+	lk_status status = lc_verify(tuning->p, program, &o, &tuning->tuned.verdict, err);
+	lc_program_free(program);
+	tuning->tuned.verified = status == LK_OK;
 	return status;
 }
 
-static lk_status tune(struct tuning *t, FILE *out, lk_error *err) {
-	if (t->request->calibration) LK_TRY(lk_calibration_use(t->request->calibration, err));
-	LK_TRY(read_cluster(t, err));
-	LK_TRY(check_ranks(t, err));
-	t->options = (lk_search_options){.cluster = &t->cluster, .sizes = &t->sizes, .programs = t->request->programs};
-	LK_TRY(find(t, err));
-	LK_TRY(time_own(t, err));
-	LK_TRY(verify(t, err));
-	t->tuned.p = t->p, t->tuned.sizes = &t->sizes, t->tuned.cluster = &t->cluster, t->tuned.search = &t->search;
-	t->tuned.top = t->request->top > 0 ? t->request->top : TOP;
-	t->tuned.warnings = t->wisdom.warnings.at, t->tuned.warning_count = t->wisdom.warnings.count;
-	if (t->request->format == LK_COMPILE_JSON) return lk_tuned_json(&t->tuned, out, err);
-	lk_tuned_text(&t->tuned, out);
+static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
+	if (tuning->request->calibration) LK_TRY(lk_calibration_use(tuning->request->calibration, err));
+	LK_TRY(read_cluster(tuning, err));
+	LK_TRY(check_ranks(tuning, err));
+	tuning->options = (lk_search_options){.cluster = &tuning->cluster, .sizes = &tuning->sizes, .programs = tuning->request->programs};
+	LK_TRY(find(tuning, err));
+	LK_TRY(time_own(tuning, err));
+	LK_TRY(verify(tuning, err));
+	tuning->tuned.p = tuning->p, tuning->tuned.sizes = &tuning->sizes, tuning->tuned.cluster = &tuning->cluster, tuning->tuned.search = &tuning->search;
+	tuning->tuned.top = tuning->request->top > 0 ? tuning->request->top : TOP;
+	tuning->tuned.warnings = tuning->wisdom.warnings.at, tuning->tuned.warning_count = tuning->wisdom.warnings.count;
+	if (tuning->request->format == LK_COMPILE_JSON) return lk_tuned_json(&tuning->tuned, out, err);
+	lk_tuned_text(&tuning->tuned, out);
 	return LK_OK;
 }
 
 lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
-	lc_program *p;
-	LK_TRY(lc_pick_program(answer, request, &p, err));
-	struct tuning t = {.p = p, .request = request};
+	lc_program *program;
+	LK_TRY(lc_pick_program(answer, request, &program, err));
+	struct tuning t = {.p = program, .request = request};
 	lk_status status = tune(&t, out, err);
 	answer->no |= t.tuned.verified && !t.tuned.verdict.equal;
 	lc_file_free(t.remembered);

@@ -24,9 +24,9 @@ static lk_status split(const lk_graph *graph, const lk_sim_result *sim, lk_timed
 	lk_intervals busy = {0};
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < sim->events.count && status == LK_OK; i++) {
-		const lk_sim_event *e = &sim->events.at[i];
-		if (lk_op_is_comm(graph->ops.kind[e->op]) || e->end_ps <= e->start_ps) continue;
-		if (!lk_intervals_add(&busy, e->start_ps, e->end_ps)) status = lk_oom(err);
+		const lk_sim_event *event = &sim->events.at[i];
+		if (lk_op_is_comm(graph->ops.kind[event->op]) || event->end_ps <= event->start_ps) continue;
+		if (!lk_intervals_add(&busy, event->start_ps, event->end_ps)) status = lk_oom(err);
 	}
 	if (status == LK_OK) {
 		lk_intervals_sort(&busy);

@@ -23,18 +23,18 @@ static struct members group_of(const lk_graph *graph, const lk_cluster *cluster,
 	return (struct members){graph, cluster, team->ranks, lk_rank_of(graph, a, 0), (b - a) * graph->ranks.chains};
 }
 
-static lk_group_shape shape_of(const struct members *m) {
+static lk_group_shape shape_of(const struct members *members) {
 	int nodes = 0, last = -1, most = 0, run = 0;
 	lk_place place = {0};
-	for (uint32_t i = 0; i < m->ranks; i++) {
-		place = lk_cluster_place(m->cluster, (int)(m->first + i * m->step));
+	for (uint32_t i = 0; i < members->ranks; i++) {
+		place = lk_cluster_place(members->cluster, (int)(members->first + i * members->step));
 		if (place.node != last) nodes++, run = 0, last = place.node;
 		if (++run > most) most = run;
 	}
-	const lk_node *node = &m->cluster->node[place.group];
+	const lk_node *node = &members->cluster->node[place.group];
 	int sharing = nodes > 1 && most > 0 ? node->gpus / most : 1;
-	return (lk_group_shape){.node = node, .ranks = (int)m->ranks, .nodes = nodes, .ranks_per_node = most,
-	                        .sharing = sharing > 0 ? sharing : 1, .oversubscription = m->cluster->oversubscription};
+	return (lk_group_shape){.node = node, .ranks = (int)members->ranks, .nodes = nodes, .ranks_per_node = most,
+	                        .sharing = sharing > 0 ? sharing : 1, .oversubscription = members->cluster->oversubscription};
 }
 
 static lk_coll_kind kind_of(unsigned kind) {
@@ -64,17 +64,17 @@ void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_cost
 	}
 }
 
-lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *c, lk_error *err) {
-	if (c->groups != 1 || c->nodes[0] != 1 || c->node[0].device->arch != LK_ARCH_CPU || ranks <= c->gpus || ranks > LC_RANKS)
+lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluster, lk_error *err) {
+	if (cluster->groups != 1 || cluster->nodes[0] != 1 || cluster->node[0].device->arch != LK_ARCH_CPU || ranks <= cluster->gpus || ranks > LC_RANKS)
 		return LK_OK;
 	lk_device *part = LK_NEW(arena, lk_device);
 	lk_node *node = LK_NEW(arena, lk_node);
 	if (!part || !node) return lk_oom(err);
-	*part = *c->node[0].device, *node = c->node[0];
-	double share = (double)c->gpus / (double)ranks;
+	*part = *cluster->node[0].device, *node = cluster->node[0];
+	double share = (double)cluster->gpus / (double)ranks;
 	for (int d = 0; d < LK_DTYPES; d++) part->peak_flops[d] *= share;
 	part->vector_flops *= share, part->memory_rate *= share, part->gemm_flops *= share, part->stream_rate *= share;
-	node->device = part, node->gpus = c->gpus = (int)ranks;
-	c->node = node;
+	node->device = part, node->gpus = cluster->gpus = (int)ranks;
+	cluster->node = node;
 	return LK_OK;
 }

@@ -28,7 +28,7 @@ lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_c
 void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_costs *costs);
 /* A single measured machine with more processes than it has devices: `c` gets a device for each, with its share of cores
  * and memory. Other clusters are left as they are. */
-lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *c, lk_error *err);
+lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluster, lk_error *err);
 
 /* ---- bench: schedules of a program, measured: written as C and MPI, compiled, run by mpirun in turns, their results checked
  * against the interpreter.
@@ -86,7 +86,7 @@ typedef struct lc_bench_result {
 } lc_bench_result;
 
 /* LK_ERR_INPUT where the compiler finds fault, the run fails or takes too long: with what they said last. */
-lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count, const lc_bench_options *o,
+lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count, const lc_bench_options *options,
                    lc_bench_result *out, lk_error *err);
 void lc_bench_free(lc_bench_result *result);
 /* Whether this machine can: a compiler and a launcher are there. */
@@ -109,9 +109,9 @@ typedef struct lc_bench_job {
 } lc_bench_job;
 
 /* Runs the program under the launcher, with these arguments behind its name. */
-lk_status lc_bench_run(const lc_bench_job *b, const char *const *last, lk_process_end *end, lk_error *err);
+lk_status lc_bench_run(const lc_bench_job *job, const char *const *last, lk_process_end *end, lk_error *err);
 /* bench_check.c: all variants at small sizes, on the same mesh, against the interpreter. */
-lk_status lc_bench_check(const lc_bench_job *b, lk_error *err);
+lk_status lc_bench_check(const lc_bench_job *job, lk_error *err);
 
 /* ---- tune: the search for the schedule of a program that a cluster runs fastest, by simulation; and what is remembered of it.
  *
@@ -158,14 +158,14 @@ typedef struct lk_search_options {
 } lk_search_options;
 
 /* Must be freed in every case. */
-lk_status lk_search_run(const lc_program *p, const lk_search_options *o, lk_search *out, lk_error *err);
-void lk_search_free(lk_search *s);
+lk_status lk_search_run(const lc_program *program, const lk_search_options *options, lk_search *out, lk_error *err);
+void lk_search_free(lk_search *search);
 /* Times one schedule as the search does. */
-lk_status lk_search_time(const lc_program *p, const lc_schedule *s, const lk_search_options *o, lk_found *out, lk_error *err);
+lk_status lk_search_time(const lc_program *program, const lc_schedule *schedule, const lk_search_options *options, lk_found *out, lk_error *err);
 
 /* Runs the first `top` of what was found, and the plain program, on this machine as C and MPI (bench.h); the mesh is that of
  * `sizes`, a text. Those come first then, in the order of their measured times. */
-lk_status lk_search_measure(const lc_program *p, lk_search *search, int top, const char *sizes, const char *settings, int seed,
+lk_status lk_search_measure(const lc_program *program, lk_search *search, int top, const char *sizes, const char *settings, int seed,
                             lk_error *err);
 
 /* ---- wisdom ---- */
@@ -189,18 +189,18 @@ typedef struct lk_wisdom {
 lk_status lk_wisdom_read(const char *path, lk_wisdom *out, lk_error *err);
 /* The same of a text in memory; `name` stands in warnings. */
 lk_status lk_wisdom_parse(const char *name, const char *text, size_t size, lk_wisdom *out, lk_error *err);
-lk_status lk_wisdom_write(const lk_wisdom *w, const char *path, lk_error *err);
-void lk_wisdom_free(lk_wisdom *w);
+lk_status lk_wisdom_write(const lk_wisdom *wisdom, const char *path, lk_error *err);
+void lk_wisdom_free(lk_wisdom *wisdom);
 /* Sizes, mesh and cluster as one word, of the wisdom's arena; NULL when memory is out. */
-const char *lk_wisdom_where(lk_wisdom *w, const lc_program *p, const lc_sizes *sizes, const lk_cluster *cluster);
+const char *lk_wisdom_where(lk_wisdom *wisdom, const lc_program *program, const lc_sizes *sizes, const lk_cluster *cluster);
 /* The best entry: a measured one before simulated ones. NULL if there is none. */
-const lk_wise *lk_wisdom_find(const lk_wisdom *w, uint64_t hash, const char *where);
+const lk_wise *lk_wisdom_find(const lk_wisdom *wisdom, uint64_t hash, const char *where);
 /* Adds or replaces; what was simulated does not replace what was measured. */
-lk_status lk_wisdom_keep(lk_wisdom *w, const lk_wise *entry, lk_error *err);
+lk_status lk_wisdom_keep(lk_wisdom *wisdom, const lk_wise *entry, lk_error *err);
 /* A schedule's directives as one line, and back: parsed in a file of its own, which *file then is and must be freed (also
  * on errors). The program in it equals p, so that the schedule fits p. */
-char *lk_wisdom_text(lk_arena *arena, const lc_schedule *s); /* NULL when memory is out */
-lk_status lk_wisdom_schedule(const lc_program *p, const char *text, lc_file **file, const lc_schedule **out, lk_error *err);
+char *lk_wisdom_text(lk_arena *arena, const lc_schedule *schedule); /* NULL when memory is out */
+lk_status lk_wisdom_schedule(const lc_program *program, const char *text, lc_file **file, const lc_schedule **out, lk_error *err);
 
 /* ---- the answer ---- */
 
@@ -219,7 +219,7 @@ typedef struct lk_tuned {
 	size_t warning_count;
 } lk_tuned;
 
-void lk_tuned_text(const lk_tuned *t, FILE *out);
-lk_status lk_tuned_json(const lk_tuned *t, FILE *out, lk_error *err);
+void lk_tuned_text(const lk_tuned *tuned, FILE *out);
+lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err);
 
 #endif

@@ -22,13 +22,13 @@ static const char head[] = "# lockstep wisdom 1";
 
 /* ---- reading ---- */
 
-static lk_status warn(lk_wisdom *w, const char *path, int line, const char *why, lk_error *err) {
-	if (w->warnings.count > WARNINGS) return LK_OK;
-	bool last = w->warnings.count == WARNINGS;
-	if (!lk_push(&w->warnings)) return lk_oom(err);
-	*lk_last(&w->warnings) = last ? "and more lines of it were ignored"
-	                              : lk_arena_printf(&w->arena, "%s:%d: %s; the line is ignored", path, line, why);
-	return *lk_last(&w->warnings) ? LK_OK : lk_oom(err);
+static lk_status warn(lk_wisdom *wisdom, const char *path, int line, const char *why, lk_error *err) {
+	if (wisdom->warnings.count > WARNINGS) return LK_OK;
+	bool last = wisdom->warnings.count == WARNINGS;
+	if (!lk_push(&wisdom->warnings)) return lk_oom(err);
+	*lk_last(&wisdom->warnings) = last ? "and more lines of it were ignored"
+	                              : lk_arena_printf(&wisdom->arena, "%s:%d: %s; the line is ignored", path, line, why);
+	return *lk_last(&wisdom->warnings) ? LK_OK : lk_oom(err);
 }
 
 static bool read_hash(const char *text, uint64_t *out) {
@@ -61,15 +61,15 @@ static const char *read_entry(char *line, lk_wise *out) {
 	return NULL;
 }
 
-static lk_status read_lines(lk_wisdom *w, const char *path, char *text, lk_error *err) {
+static lk_status read_lines(lk_wisdom *wisdom, const char *path, char *text, lk_error *err) {
 	int number = 0;
 	for (char *line; (line = strsep(&text, "\n"));) {
 		lk_wise entry = {0};
 		number++;
 		if (*line == '\0' || *line == '#') continue;
-		const char *why = w->entries.count == ENTRIES ? "there are too many entries" : read_entry(line, &entry);
-		if (why) LK_TRY(warn(w, path, number, why, err));
-		else LK_TRY(lk_wisdom_keep(w, &entry, err));
+		const char *why = wisdom->entries.count == ENTRIES ? "there are too many entries" : read_entry(line, &entry);
+		if (why) LK_TRY(warn(wisdom, path, number, why, err));
+		else LK_TRY(lk_wisdom_keep(wisdom, &entry, err));
 	}
 	return LK_OK;
 }
@@ -97,40 +97,40 @@ lk_status lk_wisdom_read(const char *path, lk_wisdom *out, lk_error *err) {
 	return status;
 }
 
-void lk_wisdom_free(lk_wisdom *w) {
-	lk_vec_free(&w->entries);
-	lk_vec_free(&w->warnings);
-	lk_arena_free(&w->arena);
+void lk_wisdom_free(lk_wisdom *wisdom) {
+	lk_vec_free(&wisdom->entries);
+	lk_vec_free(&wisdom->warnings);
+	lk_arena_free(&wisdom->arena);
 }
 
 /* ---- entries ---- */
 
-const lk_wise *lk_wisdom_find(const lk_wisdom *w, uint64_t hash, const char *where) {
-	for (size_t i = 0; i < w->entries.count; i++)
-		if (w->entries.at[i].hash == hash && strcmp(w->entries.at[i].where, where) == 0) return &w->entries.at[i];
+const lk_wise *lk_wisdom_find(const lk_wisdom *wisdom, uint64_t hash, const char *where) {
+	for (size_t i = 0; i < wisdom->entries.count; i++)
+		if (wisdom->entries.at[i].hash == hash && strcmp(wisdom->entries.at[i].where, where) == 0) return &wisdom->entries.at[i];
 	return NULL;
 }
 
-lk_status lk_wisdom_keep(lk_wisdom *w, const lk_wise *entry, lk_error *err) {
-	lk_wise *old = (lk_wise *)(uintptr_t)lk_wisdom_find(w, entry->hash, entry->where);
+lk_status lk_wisdom_keep(lk_wisdom *wisdom, const lk_wise *entry, lk_error *err) {
+	lk_wise *old = (lk_wise *)(uintptr_t)lk_wisdom_find(wisdom, entry->hash, entry->where);
 	if (old && old->measured && !entry->measured) return LK_OK;
 	lk_wise kept = *entry;
-	kept.where = lk_arena_strdup(&w->arena, entry->where), kept.schedule = lk_arena_strdup(&w->arena, entry->schedule);
+	kept.where = lk_arena_strdup(&wisdom->arena, entry->where), kept.schedule = lk_arena_strdup(&wisdom->arena, entry->schedule);
 	if (!kept.where || !kept.schedule) return lk_oom(err);
 	if (old) return *old = kept, LK_OK;
-	if (!lk_push(&w->entries)) return lk_oom(err);
-	*lk_last(&w->entries) = kept;
+	if (!lk_push(&wisdom->entries)) return lk_oom(err);
+	*lk_last(&wisdom->entries) = kept;
 	return LK_OK;
 }
 
-lk_status lk_wisdom_write(const lk_wisdom *w, const char *path, lk_error *err) {
+lk_status lk_wisdom_write(const lk_wisdom *wisdom, const char *path, lk_error *err) {
 	lk_sink *sink;
 	LK_TRY(lk_sink_open(path, &sink, err));
 	lk_sink_printf(sink, "%s: program, how, seconds, plain seconds, sizes and cluster, schedule\n", head);
-	for (size_t i = 0; i < w->entries.count; i++) {
-		const lk_wise *e = &w->entries.at[i];
-		lk_sink_printf(sink, "%016llx\t%s\t%.9g\t%.9g\t%s\t%s\n", (unsigned long long)e->hash, kinds[e->measured], e->seconds,
-		               e->plain, e->where, e->schedule);
+	for (size_t i = 0; i < wisdom->entries.count; i++) {
+		const lk_wise *wise = &wisdom->entries.at[i];
+		lk_sink_printf(sink, "%016llx\t%s\t%.9g\t%.9g\t%s\t%s\n", (unsigned long long)wise->hash, kinds[wise->measured], wise->seconds,
+		               wise->plain, wise->where, wise->schedule);
 	}
 	return lk_sink_commit(sink, err);
 }
@@ -144,41 +144,41 @@ static void put_list(const int64_t *sizes, int64_t count, FILE *out) {
 	fprintf(out, "%lldx%016llx", (long long)count, (unsigned long long)hash);
 }
 
-static void put_where(const lc_program *p, const lc_sizes *s, const lk_cluster *cluster, FILE *out) {
-	for (int a = 0; a < p->axis_count; a++) fprintf(out, "%s%s=%lld", a ? "," : "", p->axes[a].name, (long long)s->symbol[a]);
-	for (int d = 0; d < p->named_count; d++) {
-		fprintf(out, ",%s=", p->named[d].name);
-		if (s->each[d]) put_list(s->each[d], s->items[p->named[d].list], out);
-		else fprintf(out, "%lld", (long long)s->symbol[LC_AXES + d]);
+static void put_where(const lc_program *program, const lc_sizes *sizes, const lk_cluster *cluster, FILE *out) {
+	for (int a = 0; a < program->axis_count; a++) fprintf(out, "%s%s=%lld", a ? "," : "", program->axes[a].name, (long long)sizes->symbol[a]);
+	for (int d = 0; d < program->named_count; d++) {
+		fprintf(out, ",%s=", program->named[d].name);
+		if (sizes->each[d]) put_list(sizes->each[d], sizes->items[program->named[d].list], out);
+		else fprintf(out, "%lld", (long long)sizes->symbol[LC_AXES + d]);
 	}
-	for (size_t i = 0; i < s->indices.count; i++)
-		fprintf(out, ",%s=%lld", s->indices.at[i].name, (long long)s->indices.at[i].value);
+	for (size_t i = 0; i < sizes->indices.count; i++)
+		fprintf(out, ",%s=%lld", sizes->indices.at[i].name, (long long)sizes->indices.at[i].value);
 	fprintf(out, " on ");
 	for (const char *c = cluster->text; *c; c++) fputc((unsigned char)*c < ' ' ? '?' : *c, out);
 }
 
-const char *lk_wisdom_where(lk_wisdom *w, const lc_program *p, const lc_sizes *sizes, const lk_cluster *cluster) {
+const char *lk_wisdom_where(lk_wisdom *wisdom, const lc_program *program, const lc_sizes *sizes, const lk_cluster *cluster) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 	if (!out) return NULL;
-	put_where(p, sizes, cluster, out);
+	put_where(program, sizes, cluster, out);
 	fclose(out);
-	const char *kept = text ? lk_arena_strdup(&w->arena, text) : NULL;
+	const char *kept = text ? lk_arena_strdup(&wisdom->arena, text) : NULL;
 	free(text);
 	return kept;
 }
 
 /* ---- schedules ---- */
 
-char *lk_wisdom_text(lk_arena *arena, const lc_schedule *s) {
+char *lk_wisdom_text(lk_arena *arena, const lc_schedule *schedule) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 	if (!out) return NULL;
-	for (int i = 0; i < s->count; i++) {
+	for (int i = 0; i < schedule->count; i++) {
 		if (i) fputs("; ", out);
-		lc_print_directive(&s->directives[i], out);
+		lc_print_directive(&schedule->directives[i], out);
 	}
 	fclose(out);
 	char *kept = text ? lk_arena_strdup(arena, text) : NULL;
@@ -186,15 +186,15 @@ char *lk_wisdom_text(lk_arena *arena, const lc_schedule *s) {
 	return kept;
 }
 
-lk_status lk_wisdom_schedule(const lc_program *p, const char *directives, lc_file **file, const lc_schedule **out,
+lk_status lk_wisdom_schedule(const lc_program *program, const char *directives, lc_file **file, const lc_schedule **out,
                              lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	*file = NULL;
 	FILE *all = open_memstream(&text, &size);
 	if (!all) return lk_oom(err);
-	lc_print_program(p, all);
-	fprintf(all, "schedule best for %s { %s }\n", p->name, directives);
+	lc_print_program(program, all);
+	fprintf(all, "schedule best for %s { %s }\n", program->name, directives);
 	fclose(all);
 	lk_status status = text ? lc_parse("wisdom", text, size, file, err) : lk_oom(err);
 	free(text);

@@ -28,11 +28,11 @@ static lk_status too_large(lk_error *err) {
 	return lk_hint(err, "sizes have 64 bits, sums %d terms, powers at most %d", LC_TERMS, POWER_LIMIT);
 }
 
-static lk_status reduce(lc_term *t, lk_error *err) {
-	if (t->number == INT64_MIN || t->divisor == INT64_MIN) return too_large(err);
-	if (t->divisor == 1) return LK_OK;
-	int64_t common = common_divisor(t->number, t->divisor);
-	if (common > 1) t->number /= common, t->divisor /= common;
+static lk_status reduce(lc_term *term, lk_error *err) {
+	if (term->number == INT64_MIN || term->divisor == INT64_MIN) return too_large(err);
+	if (term->divisor == 1) return LK_OK;
+	int64_t common = common_divisor(term->number, term->divisor);
+	if (common > 1) term->number /= common, term->divisor /= common;
 	return LK_OK;
 }
 
@@ -46,7 +46,7 @@ static lk_status join(lc_term *x, const lc_term *y, lk_error *err) {
 }
 
 /* The id of a sum; `terms` is sorted and joined in place. */
-static lk_status intern(lc_program *p, lc_term *terms, int count, lc_dim *out, lk_error *err) {
+static lk_status intern(lc_program *program, lc_term *terms, int count, lc_dim *out, lk_error *err) {
 	int kept = 0;
 	qsort(terms, (size_t)count, sizeof *terms, by_power);
 	for (int i = 0; i < count; i++) {
@@ -55,51 +55,51 @@ static lk_status intern(lc_program *p, lc_term *terms, int count, lc_dim *out, l
 		if (terms[kept - 1].number == 0) kept--;
 	}
 	if (kept > LC_TERMS) return too_large(err);
-	for (size_t i = 0; i < p->dims.count; i++) {
-		const lc_dim_sum *s = &p->dims.at[i];
-		if (s->count != kept || memcmp(s->terms, terms, sizeof *terms * (size_t)kept) != 0) continue;
+	for (size_t i = 0; i < program->dims.count; i++) {
+		const lc_dim_sum *sum = &program->dims.at[i];
+		if (sum->count != kept || memcmp(sum->terms, terms, sizeof *terms * (size_t)kept) != 0) continue;
 		*out = (lc_dim)i;
 		return LK_OK;
 	}
-	if (p->dims.count == DIMS_LIMIT)
-		return lk_fail(err, LK_ERR_INPUT, p->name, "more than %d different sizes", DIMS_LIMIT);
-	lc_term *copy = LK_ARRAY(&p->file->arena, lc_term, (size_t)kept);
-	if (!copy || !lk_push(&p->dims)) return lk_oom(err);
+	if (program->dims.count == DIMS_LIMIT)
+		return lk_fail(err, LK_ERR_INPUT, program->name, "more than %d different sizes", DIMS_LIMIT);
+	lc_term *copy = LK_ARRAY(&program->file->arena, lc_term, (size_t)kept);
+	if (!copy || !lk_push(&program->dims)) return lk_oom(err);
 	memcpy(copy, terms, sizeof *terms * (size_t)kept);
-	*lk_last(&p->dims) = (lc_dim_sum){kept, copy};
-	*out = (lc_dim)(p->dims.count - 1);
+	*lk_last(&program->dims) = (lc_dim_sum){kept, copy};
+	*out = (lc_dim)(program->dims.count - 1);
 	return LK_OK;
 }
 
-lk_status lc_dim_number(lc_program *p, int64_t number, lc_dim *out, lk_error *err) {
+lk_status lc_dim_number(lc_program *program, int64_t number, lc_dim *out, lk_error *err) {
 	lc_term t = {.number = number, .divisor = 1};
-	return intern(p, &t, 1, out, err);
+	return intern(program, &t, 1, out, err);
 }
 
-static lk_status symbol(lc_program *p, int which, lc_dim *out, lk_error *err) {
+static lk_status symbol(lc_program *program, int which, lc_dim *out, lk_error *err) {
 	lc_term t = {.number = 1, .divisor = 1};
 	t.power[which] = 1;
-	return intern(p, &t, 1, out, err);
+	return intern(program, &t, 1, out, err);
 }
 
-lk_status lc_dim_named(lc_program *p, int named, lc_dim *out, lk_error *err) {
-	return symbol(p, LC_AXES + named, out, err);
+lk_status lc_dim_named(lc_program *program, int named, lc_dim *out, lk_error *err) {
+	return symbol(program, LC_AXES + named, out, err);
 }
 
-lk_status lc_dim_axis(lc_program *p, int axis, lc_dim *out, lk_error *err) {
-	if (p->axes[axis].size) return lc_dim_number(p, p->axes[axis].size, out, err);
-	return symbol(p, axis, out, err);
+lk_status lc_dim_axis(lc_program *program, int axis, lc_dim *out, lk_error *err) {
+	if (program->axes[axis].size) return lc_dim_number(program, program->axes[axis].size, out, err);
+	return symbol(program, axis, out, err);
 }
 
-lk_status lc_dim_plus(lc_program *p, lc_dim a, lc_dim b, int sign, lc_dim *out, lk_error *err) {
+lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim *out, lk_error *err) {
 	lc_term terms[2 * LC_TERMS] = {{0}};
 	int count = 0;
-	for (int i = 0; i < p->dims.at[a].count; i++) terms[count++] = p->dims.at[a].terms[i];
-	for (int i = 0; i < p->dims.at[b].count; i++) {
-		terms[count] = p->dims.at[b].terms[i];
+	for (int i = 0; i < program->dims.at[a].count; i++) terms[count++] = program->dims.at[a].terms[i];
+	for (int i = 0; i < program->dims.at[b].count; i++) {
+		terms[count] = program->dims.at[b].terms[i];
 		terms[count++].number *= sign; /* reduce() keeps INT64_MIN out */
 	}
-	return intern(p, terms, count, out, err);
+	return intern(program, terms, count, out, err);
 }
 
 static lk_status multiply(const lc_term *x, const lc_term *y, int sign, lc_term *out, lk_error *err) {
@@ -118,62 +118,62 @@ static lk_status multiply(const lc_term *x, const lc_term *y, int sign, lc_term 
 	return reduce(out, err);
 }
 
-lk_status lc_dim_times(lc_program *p, lc_dim a, lc_dim b, lc_dim *out, lk_error *err) {
+lk_status lc_dim_times(lc_program *program, lc_dim a, lc_dim b, lc_dim *out, lk_error *err) {
 	lc_term terms[LC_TERMS * LC_TERMS] = {{0}};
 	int count = 0;
-	for (int i = 0; i < p->dims.at[a].count; i++)
-		for (int j = 0; j < p->dims.at[b].count; j++)
-			LK_TRY(multiply(&p->dims.at[a].terms[i], &p->dims.at[b].terms[j], 1, &terms[count++], err));
-	return intern(p, terms, count, out, err);
+	for (int i = 0; i < program->dims.at[a].count; i++)
+		for (int j = 0; j < program->dims.at[b].count; j++)
+			LK_TRY(multiply(&program->dims.at[a].terms[i], &program->dims.at[b].terms[j], 1, &terms[count++], err));
+	return intern(program, terms, count, out, err);
 }
 
-lk_status lc_dim_over(lc_program *p, lc_dim a, lc_dim b, int line, int column, lc_dim *out, lk_error *err) {
+lk_status lc_dim_over(lc_program *program, lc_dim a, lc_dim b, int line, int column, lc_dim *out, lk_error *err) {
 	lc_term terms[LC_TERMS] = {{0}};
-	if (p->dims.at[b].count != 1) {
-		lc_wrong(p, line, column, err, "a size is divided by a sum or by zero");
+	if (program->dims.at[b].count != 1) {
+		lc_wrong(program, line, column, err, "a size is divided by a sum or by zero");
 		return lk_hint(err, "divide by a number, a dim, size(axis) or a product of them");
 	}
-	LK_TRY(lc_divides(p, a, b, line, column, err));
-	int count = p->dims.at[a].count;
+	LK_TRY(lc_divides(program, a, b, line, column, err));
+	int count = program->dims.at[a].count;
 	for (int i = 0; i < count; i++)
-		LK_TRY(multiply(&p->dims.at[a].terms[i], &p->dims.at[b].terms[0], -1, &terms[i], err));
-	return intern(p, terms, count, out, err);
+		LK_TRY(multiply(&program->dims.at[a].terms[i], &program->dims.at[b].terms[0], -1, &terms[i], err));
+	return intern(program, terms, count, out, err);
 }
 
-static bool plain(const lc_term *t) {
+static bool plain(const lc_term *term) {
 	for (int s = 0; s < LC_SYMBOLS; s++)
-		if (t->power[s]) return false;
-	return t->divisor == 1;
+		if (term->power[s]) return false;
+	return term->divisor == 1;
 }
 
-bool lc_dim_known(const lc_program *p, lc_dim d, int64_t *value) {
-	const lc_dim_sum *s = &p->dims.at[d];
-	if (s->count > 1 || (s->count == 1 && !plain(s->terms))) return false;
-	*value = s->count ? s->terms[0].number : 0;
+bool lc_dim_known(const lc_program *program, lc_dim d, int64_t *value) {
+	const lc_dim_sum *sum = &program->dims.at[d];
+	if (sum->count > 1 || (sum->count == 1 && !plain(sum->terms))) return false;
+	*value = sum->count ? sum->terms[0].number : 0;
 	return true;
 }
 
 /* Is no symbol from s to s + 7 in the term? Most terms have one or two: interpreters ask for sizes without end. */
-static bool eight_absent(const lc_term *t, int s) {
+static bool eight_absent(const lc_term *term, int s) {
 	uint64_t powers;
 	_Static_assert(LC_SYMBOLS % sizeof powers == 0, "eight symbols are looked at together");
-	memcpy(&powers, &t->power[s], sizeof powers);
+	memcpy(&powers, &term->power[s], sizeof powers);
 	return powers == 0;
 }
 
 /* number / divisor of one term, whole symbols taken into account; divisors are applied last. */
-static lk_status term_value(const lc_term *t, const int64_t *size, lc_term *out, lk_error *err) {
-	out->number = t->number, out->divisor = t->divisor;
+static lk_status term_value(const lc_term *term, const int64_t *size, lc_term *out, lk_error *err) {
+	out->number = term->number, out->divisor = term->divisor;
 	for (int s = 0; s < LC_SYMBOLS; s++) {
-		if (s % 8 == 0 && eight_absent(t, s)) {
+		if (s % 8 == 0 && eight_absent(term, s)) {
 			s += 7;
 			continue;
 		}
-		for (int i = 0; i < t->power[s]; i++) {
+		for (int i = 0; i < term->power[s]; i++) {
 			if (__builtin_mul_overflow(out->number, size[s], &out->number)) return too_large(err);
 			LK_TRY(reduce(out, err));
 		}
-		for (int i = 0; i < -t->power[s]; i++) {
+		for (int i = 0; i < -term->power[s]; i++) {
 			if (__builtin_mul_overflow(out->divisor, size[s], &out->divisor)) return too_large(err);
 			LK_TRY(reduce(out, err));
 		}
@@ -181,41 +181,41 @@ static lk_status term_value(const lc_term *t, const int64_t *size, lc_term *out,
 	return out->divisor > 0 ? LK_OK : too_large(err);
 }
 
-lk_status lc_dim_value(const lc_program *p, lc_dim d, const int64_t size[LC_SYMBOLS], int64_t *out, lk_error *err) {
+lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[LC_SYMBOLS], int64_t *out, lk_error *err) {
 	lc_term sum, one;
 	char text[128];
 	sum.number = 0, sum.divisor = 1;
-	for (int i = 0; i < p->dims.at[d].count; i++) {
-		LK_TRY(term_value(&p->dims.at[d].terms[i], size, &one, err));
+	for (int i = 0; i < program->dims.at[d].count; i++) {
+		LK_TRY(term_value(&program->dims.at[d].terms[i], size, &one, err));
 		LK_TRY(join(&sum, &one, err));
 	}
 	*out = sum.number;
 	if (sum.divisor == 1 && sum.number >= 1) return LK_OK;
-	lc_dim_text(p, d, text, sizeof text);
-	lk_fail(err, LK_ERR_INPUT, p->name, "%s is %lld/%lld, which is no number of elements", text, (long long)sum.number,
+	lc_dim_text(program, d, text, sizeof text);
+	lk_fail(err, LK_ERR_INPUT, program->name, "%s is %lld/%lld, which is no number of elements", text, (long long)sum.number,
 	        (long long)sum.divisor);
 	return lk_hint(err, "choose sizes that divide");
 }
 
 /* size(axis)^power becomes (size(axis) * ranks)^power; axes behind it have one number more. */
-static lk_status refine(lc_term *t, int axis, int64_t ranks, lk_error *err) {
-	for (int i = 0; i < t->power[axis]; i++) {
-		if (__builtin_mul_overflow(t->number, ranks, &t->number)) return too_large(err);
-		LK_TRY(reduce(t, err));
+static lk_status refine(lc_term *term, int axis, int64_t ranks, lk_error *err) {
+	for (int i = 0; i < term->power[axis]; i++) {
+		if (__builtin_mul_overflow(term->number, ranks, &term->number)) return too_large(err);
+		LK_TRY(reduce(term, err));
 	}
-	for (int i = 0; i < -t->power[axis]; i++) {
-		if (__builtin_mul_overflow(t->divisor, ranks, &t->divisor)) return too_large(err);
-		LK_TRY(reduce(t, err));
+	for (int i = 0; i < -term->power[axis]; i++) {
+		if (__builtin_mul_overflow(term->divisor, ranks, &term->divisor)) return too_large(err);
+		LK_TRY(reduce(term, err));
 	}
-	for (int s = LC_AXES - 1; s > axis + 1; s--) t->power[s] = t->power[s - 1];
-	if (axis + 1 < LC_AXES) t->power[axis + 1] = 0;
+	for (int s = LC_AXES - 1; s > axis + 1; s--) term->power[s] = term->power[s - 1];
+	if (axis + 1 < LC_AXES) term->power[axis + 1] = 0;
 	return LK_OK;
 }
 
-lk_status lc_dims_refine(lc_program *p, int axis, int64_t ranks, lk_error *err) {
-	for (size_t i = 0; i < p->dims.count; i++) {
-		lc_dim_sum *sum = &p->dims.at[i];
-		lc_term *terms = LK_ARRAY(&p->file->arena, lc_term, (size_t)sum->count);
+lk_status lc_dims_refine(lc_program *program, int axis, int64_t ranks, lk_error *err) {
+	for (size_t i = 0; i < program->dims.count; i++) {
+		lc_dim_sum *sum = &program->dims.at[i];
+		lc_term *terms = LK_ARRAY(&program->file->arena, lc_term, (size_t)sum->count);
 		if (!terms) return lk_oom(err);
 		memcpy(terms, sum->terms, sizeof *terms * (size_t)sum->count);
 		for (int k = 0; k < sum->count; k++) LK_TRY(refine(&terms[k], axis, ranks, err));
@@ -224,21 +224,21 @@ lk_status lc_dims_refine(lc_program *p, int axis, int64_t ranks, lk_error *err) 
 	return LK_OK;
 }
 
-int32_t lc_dim_list(const lc_program *p, lc_dim d) {
-	for (int i = 0; i < p->dims.at[d].count; i++)
-		for (int s = 0; s < p->named_count; s++)
-			if (p->dims.at[d].terms[i].power[LC_AXES + s] && p->named[s].list >= 0) return p->named[s].list;
+int32_t lc_dim_list(const lc_program *program, lc_dim d) {
+	for (int i = 0; i < program->dims.at[d].count; i++)
+		for (int s = 0; s < program->named_count; s++)
+			if (program->dims.at[d].terms[i].power[LC_AXES + s] && program->named[s].list >= 0) return program->named[s].list;
 	return -1;
 }
 
 /* ---- as text ---- */
 
-static void factor(const lc_program *p, int s, FILE *out) {
-	if (s < LC_AXES) fprintf(out, "size(%s)", p->axes[s].name);
-	else fputs(p->named[s - LC_AXES].name, out);
+static void factor(const lc_program *program, int s, FILE *out) {
+	if (s < LC_AXES) fprintf(out, "size(%s)", program->axes[s].name);
+	else fputs(program->named[s - LC_AXES].name, out);
 }
 
-static void term(const lc_program *p, const lc_term *t, bool first, FILE *out) {
+static void term(const lc_program *program, const lc_term *t, bool first, FILE *out) {
 	int64_t number = t->number < 0 ? -t->number : t->number;
 	bool begun = false;
 	if (t->number < 0) fputc('-', out); /* behind a 0 if it is the first: sizes have no sign */
@@ -247,25 +247,25 @@ static void term(const lc_program *p, const lc_term *t, bool first, FILE *out) {
 	for (int s = 0; s < LC_SYMBOLS; s++)
 		for (int i = 0; i < t->power[s]; i++) {
 			if (begun) fputc('*', out);
-			factor(p, s, out), begun = true;
+			factor(program, s, out), begun = true;
 		}
 	if (!begun) fputc('1', out);
 	for (int s = 0; s < LC_SYMBOLS; s++)
-		for (int i = 0; i < -t->power[s]; i++) fputc('/', out), factor(p, s, out);
+		for (int i = 0; i < -t->power[s]; i++) fputc('/', out), factor(program, s, out);
 	if (t->divisor != 1) fprintf(out, "/%lld", (long long)t->divisor);
 }
 
-void lc_dim_print(const lc_program *p, lc_dim d, FILE *out) {
-	const lc_dim_sum *s = &p->dims.at[d];
-	if (s->count == 0 || s->terms[0].number < 0) fputc('0', out);
-	for (int i = 0; i < s->count; i++) term(p, &s->terms[i], i == 0, out);
+void lc_dim_print(const lc_program *program, lc_dim d, FILE *out) {
+	const lc_dim_sum *sum = &program->dims.at[d];
+	if (sum->count == 0 || sum->terms[0].number < 0) fputc('0', out);
+	for (int i = 0; i < sum->count; i++) term(program, &sum->terms[i], i == 0, out);
 }
 
-char *lc_dim_text(const lc_program *p, lc_dim d, char *out, size_t size) {
+char *lc_dim_text(const lc_program *program, lc_dim d, char *out, size_t size) {
 	FILE *file = fmemopen(out, size, "w");
 	out[0] = '\0';
 	if (!file) return out;
-	lc_dim_print(p, d, file);
+	lc_dim_print(program, d, file);
 	fclose(file);
 	out[size - 1] = '\0';
 	return out;
@@ -273,20 +273,20 @@ char *lc_dim_text(const lc_program *p, lc_dim d, char *out, size_t size) {
 
 /* ---- conditions ---- */
 
-lk_status lc_divides(lc_program *p, lc_dim value, lc_dim divisor, int line, int column, lk_error *err) {
+lk_status lc_divides(lc_program *program, lc_dim value, lc_dim divisor, int line, int column, lk_error *err) {
 	int64_t v, d;
 	char text[128], by[128];
-	bool known = lc_dim_known(p, divisor, &d);
+	bool known = lc_dim_known(program, divisor, &d);
 	if (known && d == 1) return LK_OK;
-	if (known && d != 0 && lc_dim_known(p, value, &v)) {
+	if (known && d != 0 && lc_dim_known(program, value, &v)) {
 		if (v % d == 0) return LK_OK;
-		lc_wrong(p, line, column, err, "%s is not divisible by %s", lc_dim_text(p, value, text, sizeof text),
-		         lc_dim_text(p, divisor, by, sizeof by));
+		lc_wrong(program, line, column, err, "%s is not divisible by %s", lc_dim_text(program, value, text, sizeof text),
+		         lc_dim_text(program, divisor, by, sizeof by));
 		return lk_hint(err, "local tensors have one shape: choose a size that divides, or pad the tensor");
 	}
-	for (size_t i = 0; i < p->conditions.count; i++)
-		if (p->conditions.at[i].value == value && p->conditions.at[i].divisor == divisor) return LK_OK;
-	if (!lk_push(&p->conditions)) return lk_oom(err);
-	*lk_last(&p->conditions) = (lc_condition){value, divisor, line, column};
+	for (size_t i = 0; i < program->conditions.count; i++)
+		if (program->conditions.at[i].value == value && program->conditions.at[i].divisor == divisor) return LK_OK;
+	if (!lk_push(&program->conditions)) return lk_oom(err);
+	*lk_last(&program->conditions) = (lc_condition){value, divisor, line, column};
 	return LK_OK;
 }

@@ -37,13 +37,13 @@ lc_file *lc_file_new(const char *path) {
 	return NULL;
 }
 
-static void free_vectors(lc_program *p) {
-	lk_vec_free(&p->lists);
-	lk_vec_free(&p->dims);
-	lk_vec_free(&p->nodes);
-	lk_vec_free(&p->conditions);
-	lk_vec_free(&p->schedules);
-	lk_vec_free(&p->bundles);
+static void free_vectors(lc_program *program) {
+	lk_vec_free(&program->lists);
+	lk_vec_free(&program->dims);
+	lk_vec_free(&program->nodes);
+	lk_vec_free(&program->conditions);
+	lk_vec_free(&program->schedules);
+	lk_vec_free(&program->bundles);
 }
 
 void lc_file_free(lc_file *file) {
@@ -55,118 +55,118 @@ void lc_file_free(lc_file *file) {
 }
 
 lc_program *lc_program_new(lc_file *file, const char *name) {
-	lc_program *p = LK_NEW(&file->arena, lc_program);
+	lc_program *program = LK_NEW(&file->arena, lc_program);
 	lc_dim one;
-	if (!p || !lk_push(&file->programs)) return NULL;
-	*lk_last(&file->programs) = p;
-	p->file = file;
-	p->name = lk_arena_strdup(&file->arena, name);
-	return p->name && lc_dim_number(p, 1, &one, NULL) == LK_OK ? p : NULL;
+	if (!program || !lk_push(&file->programs)) return NULL;
+	*lk_last(&file->programs) = program;
+	program->file = file;
+	program->name = lk_arena_strdup(&file->arena, name);
+	return program->name && lc_dim_number(program, 1, &one, NULL) == LK_OK ? program : NULL;
 }
 
-lc_program *lc_program_like(const lc_program *p) {
+lc_program *lc_program_like(const lc_program *program) {
 	lc_program *q = calloc(1, sizeof *q);
 	if (!q) return NULL;
-	q->file = p->file, q->name = p->name, q->line = p->line, q->column = p->column;
-	memcpy(q->axes, p->axes, sizeof q->axes);
-	memcpy(q->named, p->named, sizeof q->named);
-	q->axis_count = p->axis_count, q->named_count = p->named_count;
+	q->file = program->file, q->name = program->name, q->line = program->line, q->column = program->column;
+	memcpy(q->axes, program->axes, sizeof q->axes);
+	memcpy(q->named, program->named, sizeof q->named);
+	q->axis_count = program->axis_count, q->named_count = program->named_count;
 	bool room = true;
-	for (size_t i = 0; i < p->lists.count && (room = lk_push(&q->lists)); i++) q->lists.at[i] = p->lists.at[i];
-	for (size_t i = 0; i < p->dims.count && room && (room = lk_push(&q->dims)); i++) q->dims.at[i] = p->dims.at[i];
+	for (size_t i = 0; i < program->lists.count && (room = lk_push(&q->lists)); i++) q->lists.at[i] = program->lists.at[i];
+	for (size_t i = 0; i < program->dims.count && room && (room = lk_push(&q->dims)); i++) q->dims.at[i] = program->dims.at[i];
 	if (room) return q;
 	lc_program_free(q);
 	return NULL;
 }
 
-void lc_program_free(lc_program *p) {
-	if (!p) return;
-	free_vectors(p);
-	free(p);
+void lc_program_free(lc_program *program) {
+	if (!program) return;
+	free_vectors(program);
+	free(program);
 }
 
-lk_status lc_wrong(const lc_program *p, int line, int column, lk_error *err, const char *fmt, ...) {
+lk_status lc_wrong(const lc_program *program, int line, int column, lk_error *err, const char *fmt, ...) {
 	char where[sizeof err->where], what[sizeof err->what];
 	va_list args;
 	va_start(args, fmt);
 	vsnprintf(what, sizeof what, fmt, args);
 	va_end(args);
-	p->file->mistake.line = line, p->file->mistake.column = column;
-	snprintf(where, sizeof where, line ? "%.200s:%d:%d" : "%.200s", p->file->path, line, column);
+	program->file->mistake.line = line, program->file->mistake.column = column;
+	snprintf(where, sizeof where, line ? "%.200s:%d:%d" : "%.200s", program->file->path, line, column);
 	return lk_fail(err, LK_ERR_INPUT, where, "%s", what);
 }
 
 /* ---- names ---- */
 
-int lc_axis_find(const lc_program *p, const char *name) {
-	for (int i = 0; i < p->axis_count; i++)
-		if (strcmp(p->axes[i].name, name) == 0) return i;
+int lc_axis_find(const lc_program *program, const char *name) {
+	for (int i = 0; i < program->axis_count; i++)
+		if (strcmp(program->axes[i].name, name) == 0) return i;
 	return -1;
 }
 
-int lc_dim_find(const lc_program *p, const char *name) {
-	for (int i = 0; i < p->named_count; i++)
-		if (strcmp(p->named[i].name, name) == 0) return i;
+int lc_dim_find(const lc_program *program, const char *name) {
+	for (int i = 0; i < program->named_count; i++)
+		if (strcmp(program->named[i].name, name) == 0) return i;
 	return -1;
 }
 
-int lc_list_find(const lc_program *p, const char *name) {
-	for (size_t i = 0; i < p->lists.count; i++)
-		if (strcmp(p->lists.at[i], name) == 0) return (int)i;
+int lc_list_find(const lc_program *program, const char *name) {
+	for (size_t i = 0; i < program->lists.count; i++)
+		if (strcmp(program->lists.at[i], name) == 0) return (int)i;
 	return -1;
 }
 
-int lc_value_find(const lc_program *p, const char *name) {
-	for (size_t i = p->nodes.count; i-- > 0;)
-		if (p->nodes.at[i].name && strcmp(p->nodes.at[i].name, name) == 0) return (int)i;
+int lc_value_find(const lc_program *program, const char *name) {
+	for (size_t i = program->nodes.count; i-- > 0;)
+		if (program->nodes.at[i].name && strcmp(program->nodes.at[i].name, name) == 0) return (int)i;
 	return -1;
 }
 
-lk_status lc_name_free(const lc_program *p, const char *name, int line, int column, lk_error *err) {
-	const char *as = lc_axis_find(p, name) >= 0   ? "a mesh axis"
-	                 : lc_dim_find(p, name) >= 0  ? "a dim"
-	                 : lc_list_find(p, name) >= 0 ? "a list"
+lk_status lc_name_free(const lc_program *program, const char *name, int line, int column, lk_error *err) {
+	const char *as = lc_axis_find(program, name) >= 0   ? "a mesh axis"
+	                 : lc_dim_find(program, name) >= 0  ? "a dim"
+	                 : lc_list_find(program, name) >= 0 ? "a list"
 	                                              : NULL;
-	int value = lc_value_find(p, name);
+	int value = lc_value_find(program, name);
 	if (!as && value < 0) return LK_OK;
 	if (as) {
-		lc_wrong(p, line, column, err, "%s is %s already", name, as);
+		lc_wrong(program, line, column, err, "%s is %s already", name, as);
 		return lk_hint(err, "choose another name");
 	}
-	const lc_node *n = &p->nodes.at[value];
-	lc_wrong(p, line, column, err, "%s is defined already, in line %d", name, n->line);
-	bool state = n->op == LC_STATE || n->op == LC_UPDATE;
+	const lc_node *node = &program->nodes.at[value];
+	lc_wrong(program, line, column, err, "%s is defined already, in line %d", name, node->line);
+	bool state = node->op == LC_STATE || node->op == LC_UPDATE;
 	return state ? lk_hint(err, "a state changes by %s <- ...", name) : lk_hint(err, "choose another name");
 }
 
-static lk_status keep_name(lc_program *p, const char *name, const char **out, lk_error *err) {
-	LK_TRY(lc_name_free(p, name, p->line, p->column, err));
-	*out = lk_arena_strdup(&p->file->arena, name);
+static lk_status keep_name(lc_program *program, const char *name, const char **out, lk_error *err) {
+	LK_TRY(lc_name_free(program, name, program->line, program->column, err));
+	*out = lk_arena_strdup(&program->file->arena, name);
 	return *out ? LK_OK : lk_oom(err);
 }
 
-lk_status lc_axis_add(lc_program *p, const char *name, int64_t size, lk_error *err) {
-	if (p->axis_count == LC_AXES) return lc_wrong(p, p->line, p->column, err, "a mesh has at most %d axes", LC_AXES);
-	LK_TRY(keep_name(p, name, &p->axes[p->axis_count].name, err));
-	p->axes[p->axis_count++].size = size;
+lk_status lc_axis_add(lc_program *program, const char *name, int64_t size, lk_error *err) {
+	if (program->axis_count == LC_AXES) return lc_wrong(program, program->line, program->column, err, "a mesh has at most %d axes", LC_AXES);
+	LK_TRY(keep_name(program, name, &program->axes[program->axis_count].name, err));
+	program->axes[program->axis_count++].size = size;
 	return LK_OK;
 }
 
-lk_status lc_dim_declare(lc_program *p, const char *name, int list, lk_error *err) {
-	if (p->named_count == LC_DIMS)
-		return lc_wrong(p, p->line, p->column, err, "a program has at most %d dims", LC_DIMS);
-	LK_TRY(keep_name(p, name, &p->named[p->named_count].name, err));
-	p->named[p->named_count++].list = list;
+lk_status lc_dim_declare(lc_program *program, const char *name, int list, lk_error *err) {
+	if (program->named_count == LC_DIMS)
+		return lc_wrong(program, program->line, program->column, err, "a program has at most %d dims", LC_DIMS);
+	LK_TRY(keep_name(program, name, &program->named[program->named_count].name, err));
+	program->named[program->named_count++].list = list;
 	return LK_OK;
 }
 
-lk_status lc_list_add(lc_program *p, const char *name, lk_error *err) {
+lk_status lc_list_add(lc_program *program, const char *name, lk_error *err) {
 	const char *kept;
-	if (p->lists.count == LC_DIMS)
-		return lc_wrong(p, p->line, p->column, err, "a program has at most %d lists", LC_DIMS);
-	LK_TRY(keep_name(p, name, &kept, err));
-	if (!lk_push(&p->lists)) return lk_oom(err);
-	*lk_last(&p->lists) = kept;
+	if (program->lists.count == LC_DIMS)
+		return lc_wrong(program, program->line, program->column, err, "a program has at most %d lists", LC_DIMS);
+	LK_TRY(keep_name(program, name, &kept, err));
+	if (!lk_push(&program->lists)) return lk_oom(err);
+	*lk_last(&program->lists) = kept;
 	return LK_OK;
 }
 
@@ -189,8 +189,8 @@ bool lc_same_group(const lc_group *a, const lc_group *b) {
 }
 
 static bool same_dim(const lc_program *a, lc_dim x, const lc_program *b, lc_dim y) {
-	const lc_dim_sum *s = &a->dims.at[x], *t = &b->dims.at[y];
-	return s->count == t->count && memcmp(s->terms, t->terms, sizeof *s->terms * (size_t)s->count) == 0;
+	const lc_dim_sum *sum = &a->dims.at[x], *dim_sum = &b->dims.at[y];
+	return sum->count == dim_sum->count && memcmp(sum->terms, dim_sum->terms, sizeof *sum->terms * (size_t)sum->count) == 0;
 }
 
 static bool same_attributes(const lc_node *x, const lc_node *y) {

@@ -246,8 +246,8 @@ void lc_file_free(lc_file *file);           /* accepts NULL */
 lc_program *lc_program_new(lc_file *file, const char *name);
 /* A program with the same axes, dims and lists and no values, for a rewrite to fill. It is not one of the file's
  * programs, takes names from the file's arena, and must be freed before the file. NULL when memory is out. */
-lc_program *lc_program_like(const lc_program *p);
-void lc_program_free(lc_program *p);        /* one made by lc_program_like; accepts NULL */
+lc_program *lc_program_like(const lc_program *program);
+void lc_program_free(lc_program *program);        /* one made by lc_program_like; accepts NULL */
 const char *lc_dtype_name(lc_dtype dtype);
 const char *lc_reduce_name(lc_reduce reduce);
 static inline bool lc_is_weak(lc_dtype t) { return t == LC_WEAK_INT || t == LC_WEAK_REAL; }
@@ -256,45 +256,45 @@ static inline bool lc_is_integer(lc_dtype t) { return (t >= LC_I64 && t <= LC_U8
 bool lc_same_layout(const lc_layout *a, const lc_layout *b);
 bool lc_same_group(const lc_group *a, const lc_group *b);
 /* Ids by name, -1 where there is none. Values: the newest version of a state. */
-int lc_axis_find(const lc_program *p, const char *name);
-int lc_dim_find(const lc_program *p, const char *name);
-int lc_list_find(const lc_program *p, const char *name);
-int lc_value_find(const lc_program *p, const char *name);
+int lc_axis_find(const lc_program *program, const char *name);
+int lc_dim_find(const lc_program *program, const char *name);
+int lc_list_find(const lc_program *program, const char *name);
+int lc_value_find(const lc_program *program, const char *name);
 /* Declares; the name must be free. `size` 0: any. `list` -1: none. */
-lk_status lc_axis_add(lc_program *p, const char *name, int64_t size, lk_error *err);
-lk_status lc_dim_declare(lc_program *p, const char *name, int list, lk_error *err);
-lk_status lc_list_add(lc_program *p, const char *name, lk_error *err);
+lk_status lc_axis_add(lc_program *program, const char *name, int64_t size, lk_error *err);
+lk_status lc_dim_declare(lc_program *program, const char *name, int list, lk_error *err);
+lk_status lc_list_add(lc_program *program, const char *name, lk_error *err);
 /* Whether a name may be given to something new; the error says what it is already. */
-lk_status lc_name_free(const lc_program *p, const char *name, int line, int column, lk_error *err);
+lk_status lc_name_free(const lc_program *program, const char *name, int line, int column, lk_error *err);
 /* Equal but for positions in the text and conditions, which follow from the values. */
 bool lc_program_equal(const lc_program *a, const lc_program *b);
 /* An error at a place of the file, "file:line:column". */
-lk_status lc_wrong(const lc_program *p, int line, int column, lk_error *err, const char *fmt, ...) LK_PRINTF(5, 6);
+lk_status lc_wrong(const lc_program *program, int line, int column, lk_error *err, const char *fmt, ...) LK_PRINTF(5, 6);
 
 /* ---- dims.c ---- */
-lk_status lc_dim_number(lc_program *p, int64_t number, lc_dim *out, lk_error *err);
-lk_status lc_dim_named(lc_program *p, int named, lc_dim *out, lk_error *err);
-lk_status lc_dim_axis(lc_program *p, int axis, lc_dim *out, lk_error *err);
-lk_status lc_dim_plus(lc_program *p, lc_dim a, lc_dim b, int sign, lc_dim *out, lk_error *err);
-lk_status lc_dim_times(lc_program *p, lc_dim a, lc_dim b, lc_dim *out, lk_error *err);
+lk_status lc_dim_number(lc_program *program, int64_t number, lc_dim *out, lk_error *err);
+lk_status lc_dim_named(lc_program *program, int named, lc_dim *out, lk_error *err);
+lk_status lc_dim_axis(lc_program *program, int axis, lc_dim *out, lk_error *err);
+lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim *out, lk_error *err);
+lk_status lc_dim_times(lc_program *program, lc_dim a, lc_dim b, lc_dim *out, lk_error *err);
 /* b must be one product; records that it divides a. */
-lk_status lc_dim_over(lc_program *p, lc_dim a, lc_dim b, int line, int column, lc_dim *out, lk_error *err);
-bool lc_dim_known(const lc_program *p, lc_dim d, int64_t *value);
+lk_status lc_dim_over(lc_program *program, lc_dim a, lc_dim b, int line, int column, lc_dim *out, lk_error *err);
+bool lc_dim_known(const lc_program *program, lc_dim d, int64_t *value);
 /* Its value when every symbol has one; LK_ERR_INPUT if it is no whole number >= 1 or does not fit. */
-lk_status lc_dim_value(const lc_program *p, lc_dim d, const int64_t size[LC_SYMBOLS], int64_t *out, lk_error *err);
+lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[LC_SYMBOLS], int64_t *out, lk_error *err);
 /* The axis becomes two, of which the inner, the next, has `ranks`; dims keep their ids. */
-lk_status lc_dims_refine(lc_program *p, int axis, int64_t ranks, lk_error *err);
-int32_t lc_dim_list(const lc_program *p, lc_dim d); /* the list whose dims occur in it, or -1 */
-void lc_dim_print(const lc_program *p, lc_dim d, FILE *out);
-char *lc_dim_text(const lc_program *p, lc_dim d, char *out, size_t size);
+lk_status lc_dims_refine(lc_program *program, int axis, int64_t ranks, lk_error *err);
+int32_t lc_dim_list(const lc_program *program, lc_dim d); /* the list whose dims occur in it, or -1 */
+void lc_dim_print(const lc_program *program, lc_dim d, FILE *out);
+char *lc_dim_text(const lc_program *program, lc_dim d, char *out, size_t size);
 /* Records value % divisor == 0; an error if it is known to be wrong. */
-lk_status lc_divides(lc_program *p, lc_dim value, lc_dim divisor, int line, int column, lk_error *err);
+lk_status lc_divides(lc_program *program, lc_dim value, lc_dim divisor, int line, int column, lk_error *err);
 
 /* ---- types.c: a draft has op, operands, attributes, position and, if wanted, name and `at`; leaves also dtype, shape,
  * layout and list. Replicated operands that meet sliced ones are sliced by values that lc_add inserts. *id may be NULL.
  */
 lc_node lc_draft(lc_op op, int line, int column); /* with axis, list and groups set to none */
-lk_status lc_add(lc_program *p, const lc_node *draft, int *id, lk_error *err);
+lk_status lc_add(lc_program *program, const lc_node *draft, int *id, lk_error *err);
 
 /* ---- parse.c ---- */
 /* Reads programs and schedules; *out is set also when there is an error at a place (mistake tells where), and must be
@@ -305,31 +305,31 @@ lk_status lc_parse(const char *path, const char *text, size_t size, lc_file **ou
 /* ---- parse_schedule.c, rewrite/rewrite.c ---- */
 extern const char *const lc_directive_names[LC_DIRECTIVES];
 /* Whether all directives apply. */
-lk_status lc_schedule_check(const lc_program *p, const lc_schedule *s, lk_error *err);
+lk_status lc_schedule_check(const lc_program *program, const lc_schedule *schedule, lk_error *err);
 
 /* ---- print.c, listing.c ---- */
 /* Gives names to values without one that have several uses or none, so that each can be written as a statement. Parsed
  * programs need it not. */
-lk_status lc_settle(lc_program *p, lk_error *err);
-void lc_print_program(const lc_program *p, FILE *out);
-void lc_print_schedule(const lc_program *p, const lc_schedule *s, FILE *out);
+lk_status lc_settle(lc_program *program, lk_error *err);
+void lc_print_program(const lc_program *program, FILE *out);
+void lc_print_schedule(const lc_program *program, const lc_schedule *schedule, FILE *out);
 /* What a call has beside its operands: "sum, tp, dim=0"; a directive without line end. */
-void lc_print_attributes(const lc_program *p, const lc_node *n, FILE *out);
-void lc_print_directive(const lc_directive *d, FILE *out);
+void lc_print_attributes(const lc_program *program, const lc_node *node, FILE *out);
+void lc_print_directive(const lc_directive *directive, FILE *out);
 void lc_print_file(const lc_file *file, FILE *out);
 /* A value as an expression, cut to `size`; returns `out`. */
-char *lc_value_text(const lc_program *p, int id, char *out, size_t size);
+char *lc_value_text(const lc_program *program, int id, char *out, size_t size);
 /* "f16[B,S,H] @ S(2,tp)"; returns `out`. */
-char *lc_type_text(const lc_program *p, const lc_node *n, char *out, size_t size);
-char *lc_layout_text(const lc_program *p, const lc_layout *layout, int axis, char *out, size_t size);
-char *lc_group_text(const lc_program *p, const lc_group *group, char *out, size_t size);
-void lc_print_listing(const lc_program *p, FILE *out);
+char *lc_type_text(const lc_program *program, const lc_node *node, char *out, size_t size);
+char *lc_layout_text(const lc_program *program, const lc_layout *layout, int axis, char *out, size_t size);
+char *lc_group_text(const lc_program *program, const lc_group *group, char *out, size_t size);
+void lc_print_listing(const lc_program *program, FILE *out);
 
 /* ---- types: the type rules, one file per family of operations. Each rule gets a draft whose operands are checked to
  * exist, and fills format, shape and layouts. A rule may insert slices, so that operands are looked up again after it.
  */
 
-static inline const lc_node *lc_in(const lc_program *p, const lc_node *n, int i) { return &p->nodes.at[n->in[i]]; }
+static inline const lc_node *lc_in(const lc_program *program, const lc_node *node, int i) { return &program->nodes.at[node->in[i]]; }
 
 /* lc_wrong at a draft's place. */
 #define lc_refuse(p, n, err, ...) lc_wrong((p), (n)->line, (n)->column, (err), __VA_ARGS__)
@@ -339,17 +339,17 @@ enum { LC_SHOWN = 48 }; /* bytes of an operand in messages */
 #define lc_shown(p, id, out) lc_value_text((p), (id), (out), LC_SHOWN)
 
 /* Replaces operand i by its slice along dim d on an axis. */
-lk_status lc_slice_operand(lc_program *p, lc_node *n, int i, int d, int axis, lk_error *err);
+lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis, lk_error *err);
 /* The error "y is partial over tp" (or sliced, local, on one rank), `why` behind it, with the collective that repairs.
  */
-lk_status lc_refuse_layout(const lc_program *p, const lc_node *n, int i, int axis, const char *why, lk_error *err);
+lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis, const char *why, lk_error *err);
 /* Joins the formats of operands first .. last; the error names a cast. */
-lk_status lc_join_dtypes(const lc_program *p, const lc_node *n, int first, int last, lc_dtype *out, lk_error *err);
+lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int first, int last, lc_dtype *out, lk_error *err);
 
-lk_status lc_type_map(lc_program *p, lc_node *n, lk_error *err);      /* types_map.c: MAP, dropout */
-lk_status lc_type_contract(lc_program *p, lc_node *n, lk_error *err); /* types_contract.c: matmul, conv2d */
-lk_status lc_type_rows(lc_program *p, lc_node *n, lk_error *err);     /* types_contract.c: gather_rows */
-lk_status lc_type_red(lc_program *p, lc_node *n, lk_error *err);      /* types_red.c: reductions, total */
-lk_status lc_type_comm(lc_program *p, lc_node *n, lk_error *err);     /* types_comm.c: collectives, send */
+lk_status lc_type_map(lc_program *program, lc_node *node, lk_error *err);      /* types_map.c: MAP, dropout */
+lk_status lc_type_contract(lc_program *program, lc_node *node, lk_error *err); /* types_contract.c: matmul, conv2d */
+lk_status lc_type_rows(lc_program *program, lc_node *node, lk_error *err);     /* types_contract.c: gather_rows */
+lk_status lc_type_red(lc_program *program, lc_node *node, lk_error *err);      /* types_red.c: reductions, total */
+lk_status lc_type_comm(lc_program *program, lc_node *node, lk_error *err);     /* types_comm.c: collectives, send */
 
 #endif

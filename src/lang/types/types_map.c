@@ -6,25 +6,25 @@
 
 /* ---- shape ---- */
 
-static lk_status broadcast(const lc_program *p, lc_node *n, lk_error *err) {
+static lk_status broadcast(const lc_program *program, lc_node *node, lk_error *err) {
 	char x[LC_SHOWN], y[LC_SHOWN], dx[64], dy[64];
 	int from[LC_RANK] = {0}; /* the operand that an extent comes from */
-	n->rank = 0;
-	for (int i = 0; i < n->inputs; i++)
-		if (lc_in(p, n, i)->rank > n->rank) n->rank = lc_in(p, n, i)->rank;
-	for (int d = 0; d < n->rank; d++) n->dim[d] = 0;
-	for (int i = 0; i < n->inputs; i++) {
-		const lc_node *a = lc_in(p, n, i);
-		for (int d = 0; d < a->rank; d++) {
-			int at = d + n->rank - a->rank;
-			if (a->dim[d] == 0 || a->dim[d] == n->dim[at]) continue;
-			if (n->dim[at] == 0) {
-				n->dim[at] = a->dim[d], from[at] = i;
+	node->rank = 0;
+	for (int i = 0; i < node->inputs; i++)
+		if (lc_in(program, node, i)->rank > node->rank) node->rank = lc_in(program, node, i)->rank;
+	for (int d = 0; d < node->rank; d++) node->dim[d] = 0;
+	for (int i = 0; i < node->inputs; i++) {
+		const lc_node *value = lc_in(program, node, i);
+		for (int d = 0; d < value->rank; d++) {
+			int at = d + node->rank - value->rank;
+			if (value->dim[d] == 0 || value->dim[d] == node->dim[at]) continue;
+			if (node->dim[at] == 0) {
+				node->dim[at] = value->dim[d], from[at] = i;
 				continue;
 			}
-			lc_refuse(p, n, err, "dim %d of %s has %s elements, where %s has %s", d, lc_shown(p, n->in[i], x),
-			          lc_dim_text(p, a->dim[d], dx, sizeof dx), lc_shown(p, n->in[from[at]], y),
-			          lc_dim_text(p, n->dim[at], dy, sizeof dy));
+			lc_refuse(program, node, err, "dim %d of %s has %s elements, where %s has %s", d, lc_shown(program, node->in[i], x),
+			          lc_dim_text(program, value->dim[d], dx, sizeof dx), lc_shown(program, node->in[from[at]], y),
+			          lc_dim_text(program, node->dim[at], dy, sizeof dy));
 			return lk_hint(err, "dims align at the last one and are equal or 1");
 		}
 	}
@@ -38,75 +38,75 @@ static bool needs_real(int op) {
 	return op == LC_SQRT || (op >= LC_EXP && op <= LC_ERF) || op == LC_GELU || op == LC_SIGMOID;
 }
 
-static lk_status format(const lc_program *p, lc_node *n, lk_error *err) {
+static lk_status format(const lc_program *program, lc_node *node, lk_error *err) {
 	char x[LC_SHOWN];
 	lc_dtype joined;
-	if (n->op == LC_CAST) return LK_OK; /* n->dtype is its argument */
-	if (n->op == LC_COPY) {
-		n->dtype = lc_in(p, n, 0)->dtype;
+	if (node->op == LC_CAST) return LK_OK; /* n->dtype is its argument */
+	if (node->op == LC_COPY) {
+		node->dtype = lc_in(program, node, 0)->dtype;
 		return LK_OK;
 	}
-	if (n->op == LC_SELECT && lc_in(p, n, 0)->dtype != LC_BOOL) {
-		lc_refuse(p, n, err, "%s is no condition", lc_shown(p, n->in[0], x));
+	if (node->op == LC_SELECT && lc_in(program, node, 0)->dtype != LC_BOOL) {
+		lc_refuse(program, node, err, "%s is no condition", lc_shown(program, node->in[0], x));
 		return lk_hint(err, "compare it: %s > 0", x);
 	}
-	for (int i = n->op == LC_SELECT; i < n->inputs; i++) {
-		lc_dtype t = lc_in(p, n, i)->dtype;
-		bool logical = n->op == LC_SELECT || n->op == LC_EQ || n->op == LC_NE; /* these take bool as well */
+	for (int i = node->op == LC_SELECT; i < node->inputs; i++) {
+		lc_dtype t = lc_in(program, node, i)->dtype;
+		bool logical = node->op == LC_SELECT || node->op == LC_EQ || node->op == LC_NE; /* these take bool as well */
 		if ((t != LC_BOOL || logical) && (lc_is_real(t) || lc_is_weak(t) ||
-		                                  !(needs_real(n->op) || n->op == LC_DROPOUT))) continue;
-		lc_refuse(p, n, err, "%s is %s, which %s does not take", lc_shown(p, n->in[i], x), lc_dtype_name(t),
-				  lc_ops[n->op].name);
+		                                  !(needs_real(node->op) || node->op == LC_DROPOUT))) continue;
+		lc_refuse(program, node, err, "%s is %s, which %s does not take", lc_shown(program, node->in[i], x), lc_dtype_name(t),
+				  lc_ops[node->op].name);
 		return lk_hint(err, "cast it: cast(f32, %s)", x);
 	}
-	LK_TRY(lc_join_dtypes(p, n, n->op == LC_SELECT, n->inputs - 1, &joined, err));
-	n->dtype = compares(n->op) ? LC_BOOL : joined == LC_WEAK_INT && needs_real(n->op) ? LC_WEAK_REAL : joined;
-	if (joined == LC_WEAK_INT && (n->op == LC_DIV || n->op == LC_POW)) n->dtype = LC_WEAK_REAL;
+	LK_TRY(lc_join_dtypes(program, node, node->op == LC_SELECT, node->inputs - 1, &joined, err));
+	node->dtype = compares(node->op) ? LC_BOOL : joined == LC_WEAK_INT && needs_real(node->op) ? LC_WEAK_REAL : joined;
+	if (joined == LC_WEAK_INT && (node->op == LC_DIV || node->op == LC_POW)) node->dtype = LC_WEAK_REAL;
 	return LK_OK;
 }
 
 /* ---- layout ---- */
 
 /* Dim d of operand i as a dim of the result. */
-static int placed(const lc_program *p, const lc_node *n, int i, int d) { return d + n->rank - lc_in(p, n, i)->rank; }
+static int placed(const lc_program *program, const lc_node *node, int i, int d) { return d + node->rank - lc_in(program, node, i)->rank; }
 
-static lk_status local(const lc_program *p, lc_node *n, int axis, lk_error *err) {
-	for (int i = 0; i < n->inputs; i++) {
-		int kind = lc_in(p, n, i)->layout[axis].kind;
+static lk_status local(const lc_program *program, lc_node *node, int axis, lk_error *err) {
+	for (int i = 0; i < node->inputs; i++) {
+		int kind = lc_in(program, node, i)->layout[axis].kind;
 		if (kind != LC_L && kind != LC_R)
-			return lc_refuse_layout(p, n, i, axis, ", and stands beside a local value", err);
+			return lc_refuse_layout(program, node, i, axis, ", and stands beside a local value", err);
 	}
-	n->layout[axis] = (lc_layout){.kind = LC_L};
+	node->layout[axis] = (lc_layout){.kind = LC_L};
 	return LK_OK;
 }
 
 /* Sums of partial values are partial; of others a rank would add its own. Products, quotients and choices are linear in
  * one operand. Formats can be changed before any reduction (it rounds then). */
-static lk_status partial(const lc_program *p, lc_node *n, int axis, lk_error *err) {
+static lk_status partial(const lc_program *program, lc_node *node, int axis, lk_error *err) {
 	int parts = 0, which = 0, others = -1;
-	for (int i = 0; i < n->inputs; i++) {
-		int kind = lc_in(p, n, i)->layout[axis].kind;
+	for (int i = 0; i < node->inputs; i++) {
+		int kind = lc_in(program, node, i)->layout[axis].kind;
 		if (kind == LC_P) parts++, which = i;
 		else if (kind != LC_R || others < 0) others = i;
 	}
-	const lc_layout *l = &lc_in(p, n, which)->layout[axis];
-	bool others_whole = others < 0 || lc_in(p, n, others)->layout[axis].kind == LC_R, sum = l->reduce == LC_SUM;
+	const lc_layout *layout = &lc_in(program, node, which)->layout[axis];
+	bool others_whole = others < 0 || lc_in(program, node, others)->layout[axis].kind == LC_R, sum = layout->reduce == LC_SUM;
 	bool fine = false;
 	const char *why = "";
 	char text[160];
-	switch (n->op) {
+	switch (node->op) {
 	case LC_CAST:
-		fine = lc_is_real(lc_in(p, n, 0)->dtype) && lc_is_real(n->dtype);
+		fine = lc_is_real(lc_in(program, node, 0)->dtype) && lc_is_real(node->dtype);
 		why = ", and this cast is not linear";
 		break;
 	case LC_COPY: fine = true; break;
 	case LC_NEG: fine = sum; break;
 	case LC_ADD: case LC_SUB:
-		fine = sum && parts == 2 && lc_in(p, n, 0)->layout[axis].reduce == LC_SUM;
+		fine = sum && parts == 2 && lc_in(program, node, 0)->layout[axis].reduce == LC_SUM;
 		if (!fine && parts == 1 && others_whole) {
 			char x[LC_SHOWN];
 			snprintf(text, sizeof text, "; every rank would add %s, size(%s) times in all",
-					 lc_shown(p, n->in[others], x), p->axes[axis].name);
+					 lc_shown(program, node->in[others], x), program->axes[axis].name);
 			why = text;
 		}
 		break;
@@ -115,88 +115,88 @@ static lk_status partial(const lc_program *p, lc_node *n, int axis, lk_error *er
 		why = parts == 2 ? ", and so is the other factor" : "";
 		break;
 	case LC_DIV: /* integer quotients are rounded, and so are not linear */
-		fine = sum && parts == 1 && which == 0 && others_whole && lc_is_real((lc_dtype)n->dtype);
+		fine = sum && parts == 1 && which == 0 && others_whole && lc_is_real((lc_dtype)node->dtype);
 		why = which == 0 ? "" : ", and so cannot be divided by";
 		break;
-	case LC_SELECT: fine = sum && parts == 2 && lc_in(p, n, 0)->layout[axis].kind == LC_R &&
-		lc_in(p, n, 1)->layout[axis].reduce == LC_SUM; break;
+	case LC_SELECT: fine = sum && parts == 2 && lc_in(program, node, 0)->layout[axis].kind == LC_R &&
+		lc_in(program, node, 1)->layout[axis].reduce == LC_SUM; break;
 	default: break;
 	}
 	if (!fine && !*why) {
-		snprintf(text, sizeof text, ", and %s of parts is no part of the result", lc_ops[n->op].name);
+		snprintf(text, sizeof text, ", and %s of parts is no part of the result", lc_ops[node->op].name);
 		why = text;
 	}
-	if (!fine) return lc_refuse_layout(p, n, which, axis, why, err);
-	n->layout[axis] = *l;
+	if (!fine) return lc_refuse_layout(program, node, which, axis, why, err);
+	node->layout[axis] = *layout;
 	return LK_OK;
 }
 
-static lk_status sliced(lc_program *p, lc_node *n, int axis, int which, lk_error *err) {
-	lc_layout l = lc_in(p, n, which)->layout[axis];
+static lk_status sliced(lc_program *program, lc_node *node, int axis, int which, lk_error *err) {
+	lc_layout l = lc_in(program, node, which)->layout[axis];
 	char x[LC_SHOWN], y[LC_SHOWN];
-	l.dim = (int8_t)placed(p, n, which, l.dim);
-	for (int i = 0; i < n->inputs; i++) {
-		const lc_node *a = lc_in(p, n, i);
-		const lc_layout *other = &a->layout[axis];
-		int d = l.dim - (n->rank - a->rank);
-		if (other->kind == LC_S && a->dim[other->dim] == 0 && n->dim[placed(p, n, i, other->dim)] != 0)
-			return lc_refuse_layout(p, n, i, axis, ", where its one element is repeated on all ranks", err);
+	l.dim = (int8_t)placed(program, node, which, l.dim);
+	for (int i = 0; i < node->inputs; i++) {
+		const lc_node *value = lc_in(program, node, i);
+		const lc_layout *other = &value->layout[axis];
+		int d = l.dim - (node->rank - value->rank);
+		if (other->kind == LC_S && value->dim[other->dim] == 0 && node->dim[placed(program, node, i, other->dim)] != 0)
+			return lc_refuse_layout(program, node, i, axis, ", where its one element is repeated on all ranks", err);
 		if (other->kind == LC_S) {
-			if (placed(p, n, i, other->dim) == l.dim && other->turn == l.turn) continue;
-			lc_shown(p, n->in[which], x), lc_shown(p, n->in[i], y);
-			if (placed(p, n, i, other->dim) == l.dim) {
-				lc_refuse(p, n, err, "the slices of %s and %s are of different ranks of %s", x, y, p->axes[axis].name);
-				return lk_hint(err, "turn one: permute(%s, %s, shift=%d)", y, p->axes[axis].name, l.turn - other->turn);
+			if (placed(program, node, i, other->dim) == l.dim && other->turn == l.turn) continue;
+			lc_shown(program, node->in[which], x), lc_shown(program, node->in[i], y);
+			if (placed(program, node, i, other->dim) == l.dim) {
+				lc_refuse(program, node, err, "the slices of %s and %s are of different ranks of %s", x, y, program->axes[axis].name);
+				return lk_hint(err, "turn one: permute(%s, %s, shift=%d)", y, program->axes[axis].name, l.turn - other->turn);
 			}
-			lc_refuse(p, n, err, "over %s, %s is sliced along another dim than %s", p->axes[axis].name, y, x);
-			return d < 0 ? lk_hint(err, "add allgather(%s, %d, %s)", y, other->dim, p->axes[axis].name)
-			             : lk_hint(err, "add alltoall(%s, %d, %d, %s)", y, other->dim, d, p->axes[axis].name);
+			lc_refuse(program, node, err, "over %s, %s is sliced along another dim than %s", program->axes[axis].name, y, x);
+			return d < 0 ? lk_hint(err, "add allgather(%s, %d, %s)", y, other->dim, program->axes[axis].name)
+			             : lk_hint(err, "add alltoall(%s, %d, %d, %s)", y, other->dim, d, program->axes[axis].name);
 		}
-		if (other->kind != LC_R) return lc_refuse_layout(p, n, i, axis, ", and stands beside a sliced value", err);
-		if (d < 0 || a->dim[d] == 0) continue; /* repeated along the sliced dim: every slice sees all of it */
-		if (l.turn) return lc_refuse_layout(p, n, which, axis, " and turned, beside a replicated value", err);
-		LK_TRY(lc_slice_operand(p, n, i, d, axis, err));
+		if (other->kind != LC_R) return lc_refuse_layout(program, node, i, axis, ", and stands beside a sliced value", err);
+		if (d < 0 || value->dim[d] == 0) continue; /* repeated along the sliced dim: every slice sees all of it */
+		if (l.turn) return lc_refuse_layout(program, node, which, axis, " and turned, beside a replicated value", err);
+		LK_TRY(lc_slice_operand(program, node, i, d, axis, err));
 	}
-	n->layout[axis] = l;
+	node->layout[axis] = l;
 	return LK_OK;
 }
 
-static lk_status rooted(const lc_program *p, lc_node *n, int axis, int which, lk_error *err) {
-	lc_layout l = lc_in(p, n, which)->layout[axis];
-	for (int i = 0; i < n->inputs; i++) {
-		const lc_layout *other = &lc_in(p, n, i)->layout[axis];
+static lk_status rooted(const lc_program *program, lc_node *node, int axis, int which, lk_error *err) {
+	lc_layout l = lc_in(program, node, which)->layout[axis];
+	for (int i = 0; i < node->inputs; i++) {
+		const lc_layout *other = &lc_in(program, node, i)->layout[axis];
 		if (other->kind != LC_R && !lc_same_layout(other, &l))
-			return lc_refuse_layout(p, n, i, axis, ", another than the other operand", err);
+			return lc_refuse_layout(program, node, i, axis, ", another than the other operand", err);
 	}
-	n->layout[axis] = l;
+	node->layout[axis] = l;
 	return LK_OK;
 }
 
-static lk_status layout(lc_program *p, lc_node *n, int axis, lk_error *err) {
+static lk_status layout(lc_program *program, lc_node *node, int axis, lk_error *err) {
 	int seen[LC_L + 1] = {-1, -1, -1, -1, -1};
-	for (int i = n->inputs; i-- > 0;) seen[lc_in(p, n, i)->layout[axis].kind] = i;
-	n->layout[axis] = (lc_layout){.kind = LC_R};
-	if (n->op == LC_DROPOUT && seen[LC_L] >= 0)
-		return lc_refuse_layout(p, n, 0, axis, ", so that its elements have no global index to draw by", err);
-	if (n->op == LC_DROPOUT && seen[LC_P] >= 0)
-		return lc_refuse_layout(p, n, 0, axis, ", and dropout of parts would drop each part differently", err);
-	if (seen[LC_L] >= 0) return local(p, n, axis, err);
+	for (int i = node->inputs; i-- > 0;) seen[lc_in(program, node, i)->layout[axis].kind] = i;
+	node->layout[axis] = (lc_layout){.kind = LC_R};
+	if (node->op == LC_DROPOUT && seen[LC_L] >= 0)
+		return lc_refuse_layout(program, node, 0, axis, ", so that its elements have no global index to draw by", err);
+	if (node->op == LC_DROPOUT && seen[LC_P] >= 0)
+		return lc_refuse_layout(program, node, 0, axis, ", and dropout of parts would drop each part differently", err);
+	if (seen[LC_L] >= 0) return local(program, node, axis, err);
 	if (seen[LC_P] >= 0) {
-		if (seen[LC_S] >= 0) return lc_refuse_layout(p, n, seen[LC_P], axis, ", and stands beside a sliced value", err);
-		return partial(p, n, axis, err);
+		if (seen[LC_S] >= 0) return lc_refuse_layout(program, node, seen[LC_P], axis, ", and stands beside a sliced value", err);
+		return partial(program, node, axis, err);
 	}
-	if (seen[LC_S] >= 0) return sliced(p, n, axis, seen[LC_S], err);
-	if (seen[LC_ROOT] >= 0) return rooted(p, n, axis, seen[LC_ROOT], err);
+	if (seen[LC_S] >= 0) return sliced(program, node, axis, seen[LC_S], err);
+	if (seen[LC_ROOT] >= 0) return rooted(program, node, axis, seen[LC_ROOT], err);
 	return LK_OK;
 }
 
-lk_status lc_type_map(lc_program *p, lc_node *n, lk_error *err) {
-	if (n->op == LC_DROPOUT && !(n->number >= 0 && n->number < 1)) {
-		lc_refuse(p, n, err, "dropout with probability %g", n->number);
+lk_status lc_type_map(lc_program *program, lc_node *node, lk_error *err) {
+	if (node->op == LC_DROPOUT && !(node->number >= 0 && node->number < 1)) {
+		lc_refuse(program, node, err, "dropout with probability %g", node->number);
 		return lk_hint(err, "give one from 0 up to, but without, 1");
 	}
-	LK_TRY(broadcast(p, n, err));
-	LK_TRY(format(p, n, err));
-	for (int a = 0; a < p->axis_count; a++) LK_TRY(layout(p, n, a, err));
+	LK_TRY(broadcast(program, node, err));
+	LK_TRY(format(program, node, err));
+	for (int a = 0; a < program->axis_count; a++) LK_TRY(layout(program, node, a, err));
 	return LK_OK;
 }

@@ -54,42 +54,42 @@ typedef struct lk_raw {
 typedef LK_VEC(lk_raw) lk_raws;
 
 /* "script:line" as the place of an error. */
-lk_status lk_shell_fail(lk_shell *s, int line, const char *what, const char *hint);
+lk_status lk_shell_fail(lk_shell *shell, int line, const char *what, const char *hint);
 
 /* shell_expand.c */
 /* Behind the word that begins at `at`; NULL after an error (an open quote or bracket). */
-const char *lk_shell_word_end(lk_shell *s, const char *at, const char *end, int line);
+const char *lk_shell_word_end(lk_shell *shell, const char *at, const char *end, int line);
 /* Behind the bracket that closes the one at `at`; quotes inside are honoured; NULL if it does not close. */
 const char *lk_shell_close(const char *at, const char *end, char open, char close);
 /* Appends the words that a raw word stands for: none, one or several. */
-lk_status lk_shell_expand(lk_shell *s, const lk_raw *raw, lk_words *out);
+lk_status lk_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out);
 /* The same without splitting: exactly one word. */
-lk_status lk_shell_expand_one(lk_shell *s, const lk_raw *raw, lk_word *out);
-lk_shell_var *lk_shell_find(lk_shell *s, const char *name, size_t length);          /* NULL: never set */
-lk_status lk_shell_var_at(lk_shell *s, const char *name, size_t length, lk_shell_var **out);
+lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out);
+lk_shell_var *lk_shell_find(lk_shell *shell, const char *name, size_t length);          /* NULL: never set */
+lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_shell_var **out);
 /* Sets a variable from "NAME=value". */
-lk_status lk_shell_set(lk_shell *s, const char *text, size_t length);
+lk_status lk_shell_set(lk_shell *shell, const char *text, size_t length);
 size_t lk_shell_name(const char *at, const char *end);                              /* length of a name, 0: none */
-char *lk_shell_unknown(lk_shell *s, int line, const char *what, size_t length, const char *why);
+char *lk_shell_unknown(lk_shell *shell, int line, const char *what, size_t length, const char *why);
 
 /* shell_read.c */
 /* The words up to the end of a simple command, which is left unread; none at the end of a line. */
-lk_status lk_shell_take_words(lk_shell *s, lk_raws *words);
+lk_status lk_shell_take_words(lk_shell *shell, lk_raws *words);
 /* Steps over the end of a line and the here-documents that wait for it. */
-void lk_shell_newline(lk_shell *s);
+void lk_shell_newline(lk_shell *shell);
 bool lk_shell_raw_is(const lk_raw *raw, const char *text);
 int lk_shell_lines(const char *at, const char *end); /* ends of lines between two places */
 
 /* shell_assign.c. `certain`: whether the line runs; where that is not sure, the variable becomes unknown. */
 /* "NAME=", "NAME+=" or "NAME[...]=" at the start of a word: length of the name, 0 if it is none. */
 size_t lk_shell_assignment(const lk_raw *raw, bool *append, const char **value);
-lk_status lk_shell_assign(lk_shell *s, const lk_raw *raw, lk_truth certain, bool exported);
-lk_status lk_shell_declare(lk_shell *s, const lk_raws *words, lk_truth certain);    /* export, declare, local, ... */
-lk_status lk_shell_unset(lk_shell *s, const lk_raws *words, lk_truth certain);
-lk_status lk_shell_set_by_command(lk_shell *s, const lk_raws *words);               /* read, mapfile */
+lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, bool exported);
+lk_status lk_shell_declare(lk_shell *shell, const lk_raws *words, lk_truth certain);    /* export, declare, local, ... */
+lk_status lk_shell_unset(lk_shell *shell, const lk_raws *words, lk_truth certain);
+lk_status lk_shell_set_by_command(lk_shell *shell, const lk_raws *words);               /* read, mapfile */
 
 /* shell_math.c: the value of $((text)). *unknown is set where a variable is not known. */
-lk_status lk_shell_math(lk_shell *s, const char *at, const char *end, int line, long long *value, const char **unknown);
+lk_status lk_shell_math(lk_shell *shell, const char *at, const char *end, int line, long long *value, const char **unknown);
 
 /* shell_test.c: [ ... ], [[ ... ]] and test, by their expanded words without the brackets. */
 lk_truth lk_shell_test(const lk_word *words, size_t count);

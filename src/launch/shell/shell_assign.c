@@ -19,7 +19,7 @@ size_t lk_shell_assignment(const lk_raw *raw, bool *append, const char **value) 
 	return n;
 }
 
-static lk_status array_words(lk_shell *s, const lk_raw *raw, const char *value, lk_words *out) {
+static lk_status array_words(lk_shell *shell, const lk_raw *raw, const char *value, lk_words *out) {
 	const char *at = value + 1, *end = raw->end - 1;
 	int line = raw->line;
 	while (at < end) {
@@ -33,10 +33,10 @@ static lk_status array_words(lk_shell *s, const lk_raw *raw, const char *value, 
 			line += *at++ == '\n';
 		} else {
 			lk_raw word = {.at = at, .line = line};
-			word.end = lk_shell_word_end(s, at, end, line);
+			word.end = lk_shell_word_end(shell, at, end, line);
 			if (word.end == NULL) return LK_ERR_INPUT;
 			if (word.end == at) word.end++; /* a bracket or sign of the shell, where bash would object */
-			LK_TRY(lk_shell_expand(s, &word, out));
+			LK_TRY(lk_shell_expand(shell, &word, out));
 			line += lk_shell_lines(at, word.end);
 			at = word.end;
 		}
@@ -44,21 +44,21 @@ static lk_status array_words(lk_shell *s, const lk_raw *raw, const char *value, 
 	return LK_OK;
 }
 
-static lk_status put_values(lk_shell *s, lk_shell_var *var, const lk_words *values, bool append, bool array) {
+static lk_status put_values(lk_shell *shell, lk_shell_var *var, const lk_words *values, bool append, bool array) {
 	size_t old = append && var->set ? var->values.count : 0;
 	if (append && !array && old > 0) { /* text is glued to the text */
 		lk_word *target = &var->values.at[0];
-		char *text = lk_arena_printf(s->r->arena, "%s%s", target->text, values->at[0].text);
-		s->produced += text != NULL ? strlen(text) : 0;
-		if (text == NULL) return lk_oom(s->r->err);
-		if (s->produced > LK_LAUNCH_BYTES)
-			return lk_shell_fail(s, s->line, "the words grow beyond 4 MiB", "shorten the script");
+		char *text = lk_arena_printf(shell->r->arena, "%s%s", target->text, values->at[0].text);
+		shell->produced += text != NULL ? strlen(text) : 0;
+		if (text == NULL) return lk_oom(shell->r->err);
+		if (shell->produced > LK_LAUNCH_BYTES)
+			return lk_shell_fail(shell, shell->line, "the words grow beyond 4 MiB", "shorten the script");
 		target->text = text;
 		if (target->unknown == NULL) target->unknown = values->at[0].unknown;
 		target->empty_if_unset = false;
 		return LK_OK;
 	}
-	if (!lk_reserve(&var->values, values->count + 1)) return lk_oom(s->r->err);
+	if (!lk_reserve(&var->values, values->count + 1)) return lk_oom(shell->r->err);
 	var->values.count = old;
 	for (size_t i = 0; i < values->count; i++) var->values.at[var->values.count++] = values->at[i];
 	var->set = true;
@@ -67,18 +67,18 @@ static lk_status put_values(lk_shell *s, lk_shell_var *var, const lk_words *valu
 }
 
 /* What is assigned where it is not certain that the line runs. */
-static lk_status make_unknown(lk_shell *s, const lk_raw *raw, size_t length, lk_words *values) {
+static lk_status make_unknown(lk_shell *shell, const lk_raw *raw, size_t length, lk_words *values) {
 	values->count = 0;
-	if (!lk_push(values)) return lk_oom(s->r->err);
+	if (!lk_push(values)) return lk_oom(shell->r->err);
 	const char *why =
-		lk_shell_unknown(s, raw->line, raw->at, length, "is set where it is not certain that the line runs");
-	char *text = lk_arena_printf(s->r->arena, "$%.*s", (int)(length > 100 ? 100 : length), raw->at);
-	if (why == NULL || text == NULL) return lk_oom(s->r->err);
+		lk_shell_unknown(shell, raw->line, raw->at, length, "is set where it is not certain that the line runs");
+	char *text = lk_arena_printf(shell->r->arena, "$%.*s", (int)(length > 100 ? 100 : length), raw->at);
+	if (why == NULL || text == NULL) return lk_oom(shell->r->err);
 	*lk_last(values) = (lk_word){.text = text, .unknown = why};
 	return LK_OK;
 }
 
-lk_status lk_shell_assign(lk_shell *s, const lk_raw *raw, lk_truth certain, bool exported) {
+lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, bool exported) {
 	bool append;
 	const char *value;
 	size_t length = lk_shell_assignment(raw, &append, &value);
@@ -87,23 +87,23 @@ lk_status lk_shell_assign(lk_shell *s, const lk_raw *raw, lk_truth certain, bool
 	bool array = value < raw->end && *value == '(', element = raw->at[length] == '[';
 	lk_status status = LK_OK;
 	if (certain != LK_TRUE || element) {
-		status = make_unknown(s, raw, length, &values);
+		status = make_unknown(shell, raw, length, &values);
 		append = false;
 	} else if (array) {
-		status = array_words(s, raw, value, &values);
+		status = array_words(shell, raw, value, &values);
 	} else {
 		lk_raw text = {.at = value, .end = raw->end, .line = raw->line};
-		status = lk_push(&values) ? lk_shell_expand_one(s, &text, &values.at[0]) : lk_oom(s->r->err);
+		status = lk_push(&values) ? lk_shell_expand_one(shell, &text, &values.at[0]) : lk_oom(shell->r->err);
 	}
-	if (status == LK_OK) status = lk_shell_var_at(s, raw->at, length, &var);
-	if (status == LK_OK) status = put_values(s, var, &values, append, array);
+	if (status == LK_OK) status = lk_shell_var_at(shell, raw->at, length, &var);
+	if (status == LK_OK) status = put_values(shell, var, &values, append, array);
 	if (status == LK_OK && exported) var->exported = true;
 	lk_vec_free(&values);
 	return status;
 }
 
 /* export, declare, local, readonly, typeset */
-lk_status lk_shell_declare(lk_shell *s, const lk_raws *words, lk_truth certain) {
+lk_status lk_shell_declare(lk_shell *shell, const lk_raws *words, lk_truth certain) {
 	bool exported = lk_shell_raw_is(&words->at[0], "export");
 	for (size_t i = 1; i < words->count; i++) {
 		const lk_raw *raw = &words->at[i];
@@ -112,41 +112,41 @@ lk_status lk_shell_declare(lk_shell *s, const lk_raws *words, lk_truth certain) 
 		if (*raw->at == '-') {
 			exported |= memchr(raw->at, 'x', (size_t)(raw->end - raw->at)) != NULL;
 		} else if (lk_shell_assignment(raw, &append, &value) > 0) {
-			LK_TRY(lk_shell_assign(s, raw, certain, exported));
+			LK_TRY(lk_shell_assign(shell, raw, certain, exported));
 		} else if (exported && lk_shell_name(raw->at, raw->end) > 0) {
-			lk_shell_var *var = lk_shell_find(s, raw->at, lk_shell_name(raw->at, raw->end));
+			lk_shell_var *var = lk_shell_find(shell, raw->at, lk_shell_name(raw->at, raw->end));
 			if (var != NULL) var->exported = true;
 		}
 	}
 	return LK_OK;
 }
 
-lk_status lk_shell_unset(lk_shell *s, const lk_raws *words, lk_truth certain) {
+lk_status lk_shell_unset(lk_shell *shell, const lk_raws *words, lk_truth certain) {
 	for (size_t i = 1; i < words->count; i++) {
 		const lk_raw *raw = &words->at[i];
 		size_t length = lk_shell_name(raw->at, raw->end);
-		lk_shell_var *var = length > 0 ? lk_shell_find(s, raw->at, length) : NULL;
+		lk_shell_var *var = length > 0 ? lk_shell_find(shell, raw->at, length) : NULL;
 		if (var == NULL) continue;
 		if (certain == LK_TRUE) {
 			var->values.count = 0;
 			var->exported = false;
 		} else {
-			LK_TRY(make_unknown(s, raw, length, &var->values));
+			LK_TRY(make_unknown(shell, raw, length, &var->values));
 		}
 	}
 	return LK_OK;
 }
 
 /* read, mapfile: what they set only an execution could tell. */
-lk_status lk_shell_set_by_command(lk_shell *s, const lk_raws *words) {
+lk_status lk_shell_set_by_command(lk_shell *shell, const lk_raws *words) {
 	for (size_t i = 1; i < words->count; i++) {
 		const lk_raw *raw = &words->at[i];
 		size_t length = lk_shell_name(raw->at, raw->end);
 		lk_shell_var *var;
 		if (length == 0) continue;
-		LK_TRY(lk_shell_var_at(s, raw->at, length, &var));
+		LK_TRY(lk_shell_var_at(shell, raw->at, length, &var));
 		var->set = true;
-		LK_TRY(make_unknown(s, raw, length, &var->values));
+		LK_TRY(make_unknown(shell, raw, length, &var->values));
 	}
 	return LK_OK;
 }

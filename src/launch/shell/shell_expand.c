@@ -18,16 +18,16 @@ struct builder {
 	int line, depth;
 };
 
-lk_status lk_shell_fail(lk_shell *s, int line, const char *what, const char *hint) {
+lk_status lk_shell_fail(lk_shell *shell, int line, const char *what, const char *hint) {
 	char where[256];
-	snprintf(where, sizeof where, "%.200s:%d", s->r->where, line);
-	lk_fail(s->r->err, LK_ERR_INPUT, where, "%s", what);
-	return lk_hint(s->r->err, "%s", hint);
+	snprintf(where, sizeof where, "%.200s:%d", shell->r->where, line);
+	lk_fail(shell->r->err, LK_ERR_INPUT, where, "%s", what);
+	return lk_hint(shell->r->err, "%s", hint);
 }
 
-char *lk_shell_unknown(lk_shell *s, int line, const char *what, size_t length, const char *why) {
+char *lk_shell_unknown(lk_shell *shell, int line, const char *what, size_t length, const char *why) {
 	int shown = length > 60 ? 60 : (int)length;
-	return lk_arena_printf(s->r->arena, "line %d: %.*s%s %s", line, shown, what, length > 60 ? "..." : "", why);
+	return lk_arena_printf(shell->r->arena, "line %d: %.*s%s %s", line, shown, what, length > 60 ? "..." : "", why);
 }
 
 size_t lk_shell_name(const char *at, const char *end) {
@@ -39,35 +39,35 @@ size_t lk_shell_name(const char *at, const char *end) {
 
 /* ---- variables ---- */
 
-lk_shell_var *lk_shell_find(lk_shell *s, const char *name, size_t length) {
+lk_shell_var *lk_shell_find(lk_shell *shell, const char *name, size_t length) {
 	char text[128];
 	if (length >= sizeof text) return NULL;
 	memcpy(text, name, length);
 	text[length] = '\0';
-	uint32_t id = lk_intern_find(s->names, text);
-	return id < s->vars.count && s->vars.at[id].set ? &s->vars.at[id] : NULL;
+	uint32_t id = lk_intern_find(shell->names, text);
+	return id < shell->vars.count && shell->vars.at[id].set ? &shell->vars.at[id] : NULL;
 }
 
-lk_status lk_shell_var_at(lk_shell *s, const char *name, size_t length, lk_shell_var **out) {
+lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_shell_var **out) {
 	char text[128];
-	if (length >= sizeof text) return lk_shell_fail(s, s->line, "a name of more than 127 characters", "shorten it");
+	if (length >= sizeof text) return lk_shell_fail(shell, shell->line, "a name of more than 127 characters", "shorten it");
 	memcpy(text, name, length);
 	text[length] = '\0';
-	uint32_t id = lk_intern_id(s->names, text);
-	if (id == UINT32_MAX) return lk_oom(s->r->err);
-	while (s->vars.count <= id)
-		if (!lk_push(&s->vars)) return lk_oom(s->r->err);
-	*out = &s->vars.at[id];
+	uint32_t id = lk_intern_id(shell->names, text);
+	if (id == UINT32_MAX) return lk_oom(shell->r->err);
+	while (shell->vars.count <= id)
+		if (!lk_push(&shell->vars)) return lk_oom(shell->r->err);
+	*out = &shell->vars.at[id];
 	return LK_OK;
 }
 
-lk_status lk_shell_set(lk_shell *s, const char *text, size_t length) {
+lk_status lk_shell_set(lk_shell *shell, const char *text, size_t length) {
 	lk_shell_var *var;
 	size_t name = lk_shell_name(text, text + length);
-	char *value = lk_arena_strndup(s->r->arena, text + name + 1, length - name - 1);
-	if (value == NULL) return lk_oom(s->r->err);
-	LK_TRY(lk_shell_var_at(s, text, name, &var));
-	if (var->values.count == 0 && !lk_push(&var->values)) return lk_oom(s->r->err);
+	char *value = lk_arena_strndup(shell->r->arena, text + name + 1, length - name - 1);
+	if (value == NULL) return lk_oom(shell->r->err);
+	LK_TRY(lk_shell_var_at(shell, text, name, &var));
+	if (var->values.count == 0 && !lk_push(&var->values)) return lk_oom(shell->r->err);
 	var->values.at[0] = (lk_word){.text = value};
 	var->set = true;
 	return LK_OK;
@@ -137,7 +137,7 @@ static bool array_begins(const char *start, const char *at) {
 	return p + 1 == at && *p == '=';
 }
 
-const char *lk_shell_word_end(lk_shell *s, const char *at, const char *end, int line) {
+const char *lk_shell_word_end(lk_shell *shell, const char *at, const char *end, int line) {
 	const char *start = at;
 	while (at != NULL && at < end) {
 		char c = *at;
@@ -150,45 +150,45 @@ const char *lk_shell_word_end(lk_shell *s, const char *at, const char *end, int 
 		else if (c == '\\') at += at + 1 < end ? 2 : 1;
 		else at++;
 	}
-	if (at == NULL) lk_shell_fail(s, line, "a quote or bracket is not closed", "close it");
+	if (at == NULL) lk_shell_fail(shell, line, "a quote or bracket is not closed", "close it");
 	return at;
 }
 
 /* ---- building words ---- */
 
-static lk_status put(struct builder *b, const char *text, size_t length) {
+static lk_status put(struct builder *builder, const char *text, size_t length) {
 	if (length == 0) return LK_OK;
-	b->s->produced += length;
-	if (b->s->produced > LK_LAUNCH_BYTES)
-		return lk_shell_fail(b->s, b->line, "the words grow beyond 4 MiB", "shorten the script");
-	if (!lk_reserve(&b->text, length)) return lk_oom(b->s->r->err);
-	memcpy(b->text.at + b->text.count, text, length);
-	b->text.count += length;
-	b->open = true;
+	builder->s->produced += length;
+	if (builder->s->produced > LK_LAUNCH_BYTES)
+		return lk_shell_fail(builder->s, builder->line, "the words grow beyond 4 MiB", "shorten the script");
+	if (!lk_reserve(&builder->text, length)) return lk_oom(builder->s->r->err);
+	memcpy(builder->text.at + builder->text.count, text, length);
+	builder->text.count += length;
+	builder->open = true;
 	return LK_OK;
 }
 
-static lk_status end_word(struct builder *b) {
-	if (!b->open) return LK_OK;
-	if (b->out->count >= LK_LAUNCH_WORDS)
-		return lk_shell_fail(b->s, b->line, "more than 65536 words", "shorten the script");
-	char *text = lk_arena_strndup(b->s->r->arena, b->text.count > 0 ? b->text.at : "", b->text.count);
-	if (text == NULL || !lk_push(b->out)) return lk_oom(b->s->r->err);
-	*lk_last(b->out) =
-		(lk_word){.text = text, .unknown = b->unknown, .empty_if_unset = b->unknown != NULL && b->empty_if_unset};
-	b->text.count = 0;
-	b->open = false;
-	b->unknown = NULL;
-	b->empty_if_unset = false;
+static lk_status end_word(struct builder *builder) {
+	if (!builder->open) return LK_OK;
+	if (builder->out->count >= LK_LAUNCH_WORDS)
+		return lk_shell_fail(builder->s, builder->line, "more than 65536 words", "shorten the script");
+	char *text = lk_arena_strndup(builder->s->r->arena, builder->text.count > 0 ? builder->text.at : "", builder->text.count);
+	if (text == NULL || !lk_push(builder->out)) return lk_oom(builder->s->r->err);
+	*lk_last(builder->out) =
+		(lk_word){.text = text, .unknown = builder->unknown, .empty_if_unset = builder->unknown != NULL && builder->empty_if_unset};
+	builder->text.count = 0;
+	builder->open = false;
+	builder->unknown = NULL;
+	builder->empty_if_unset = false;
 	return LK_OK;
 }
 
-static lk_status put_unknown(struct builder *b, const char *text, size_t length, const char *why, bool empty_if_unset) {
-	if (why == NULL) return lk_oom(b->s->r->err);
-	b->empty_if_unset = empty_if_unset && (b->unknown == NULL ? !b->open || b->text.count == 0 : b->empty_if_unset);
-	if (b->unknown == NULL) b->unknown = why;
-	b->open = true;
-	return put(b, text, length);
+static lk_status put_unknown(struct builder *builder, const char *text, size_t length, const char *why, bool empty_if_unset) {
+	if (why == NULL) return lk_oom(builder->s->r->err);
+	builder->empty_if_unset = empty_if_unset && (builder->unknown == NULL ? !builder->open || builder->text.count == 0 : builder->empty_if_unset);
+	if (builder->unknown == NULL) builder->unknown = why;
+	builder->open = true;
+	return put(builder, text, length);
 }
 
 static bool blank(char c) {
@@ -196,77 +196,77 @@ static bool blank(char c) {
 }
 
 /* The text of a variable: split where it is not quoted. */
-static lk_status put_value(struct builder *b, const lk_word *value, bool quoted) {
+static lk_status put_value(struct builder *builder, const lk_word *value, bool quoted) {
 	if (value->unknown != NULL)
-		return put_unknown(b, value->text, strlen(value->text), value->unknown, value->empty_if_unset);
+		return put_unknown(builder, value->text, strlen(value->text), value->unknown, value->empty_if_unset);
 	const char *at = value->text;
-	if (quoted || !b->split) {
-		b->open |= quoted;
-		return put(b, at, strlen(at));
+	if (quoted || !builder->split) {
+		builder->open |= quoted;
+		return put(builder, at, strlen(at));
 	}
 	while (*at != '\0') {
 		size_t n = strcspn(at, " \t\n");
-		LK_TRY(put(b, at, n));
+		LK_TRY(put(builder, at, n));
 		at += n;
-		if (*at != '\0') LK_TRY(end_word(b));
+		if (*at != '\0') LK_TRY(end_word(builder));
 		while (blank(*at)) at++;
 	}
 	return LK_OK;
 }
 
 /* ${A[@]} and ${A[*]}: the elements, each a word of its own with [@]. */
-static lk_status put_elements(struct builder *b, const lk_shell_var *var, char which, bool quoted) {
+static lk_status put_elements(struct builder *builder, const lk_shell_var *var, char which, bool quoted) {
 	for (size_t i = 0; i < var->values.count; i++) {
 		lk_word value = var->values.at[i]; /* a copy: the array may move */
-		bool apart = i > 0 && b->split && (which == '@' || !quoted);
-		if (apart) LK_TRY(end_word(b));
-		else if (i > 0) LK_TRY(put(b, " ", 1));
-		LK_TRY(put_value(b, &value, quoted));
+		bool apart = i > 0 && builder->split && (which == '@' || !quoted);
+		if (apart) LK_TRY(end_word(builder));
+		else if (i > 0) LK_TRY(put(builder, " ", 1));
+		LK_TRY(put_value(builder, &value, quoted));
 	}
 	return LK_OK;
 }
 
-static lk_status expand_range(struct builder *b, const char *at, const char *end, bool quoted);
+static lk_status expand_range(struct builder *builder, const char *at, const char *end, bool quoted);
 
-static lk_status put_unset(struct builder *b, const char *name, size_t length, const char *text, size_t size) {
+static lk_status put_unset(struct builder *builder, const char *name, size_t length, const char *text, size_t size) {
 	bool positional = length > 0 && isdigit((unsigned char)*name);
-	const char *why = lk_shell_unknown(b->s, b->line, text, size, positional ? "is an argument of the script"
+	const char *why = lk_shell_unknown(builder->s, builder->line, text, size, positional ? "is an argument of the script"
 	                                                                        : "is not set in the script");
-	return put_unknown(b, text, size, why, true);
+	return put_unknown(builder, text, size, why, true);
 }
 
 /* ${name<operator>word}: the part behind the name. */
-static lk_status put_operator(struct builder *b, const lk_shell_var *var, const char *name, size_t length, const char *op,
+static lk_status put_operator(struct builder *builder, const lk_shell_var *var, const char *name, size_t length, const char *op,
                               const char *close, const char *start, bool quoted) {
 	const char *word = op + 1 + (op[0] == ':');
 	char kind = op[0] == ':' && op + 1 < close ? op[1] : op[0];
 	bool empty = var == NULL || (op[0] == ':' && var->values.count == 1 && var->values.at[0].text[0] == '\0');
 	bool unsure = var != NULL && var->values.count > 0 && var->values.at[0].unknown != NULL;
 	if (kind == '-' || kind == '=') {
-		if (unsure || !empty) return put_elements(b, var, '@', quoted);
-		if (kind == '-') return expand_range(b, word, close, quoted);
-		lk_raw raw = {word, close, b->line};
+		if (unsure || !empty) return put_elements(builder, var, '@', quoted);
+		if (kind == '-') return expand_range(builder, word, close, quoted);
+		lk_raw raw = {word, close, builder->line};
 		lk_word value;
 		lk_shell_var *target;
-		LK_TRY(lk_shell_expand_one(b->s, &raw, &value));
-		LK_TRY(lk_shell_var_at(b->s, name, length, &target));
+		LK_TRY(lk_shell_expand_one(builder->s, &raw, &value));
+		LK_TRY(lk_shell_var_at(builder->s, name, length, &target));
 		target->values.count = 0;
 		target->set = true;
-		if (!lk_push(&target->values)) return lk_oom(b->s->r->err);
+		if (!lk_push(&target->values)) return lk_oom(builder->s->r->err);
 		*lk_last(&target->values) = value;
-		return put_value(b, &value, quoted);
+		return put_value(builder, &value, quoted);
 	}
-	if (kind == '+' && !unsure && var != NULL) return empty ? LK_OK : expand_range(b, word, close, quoted);
-	if (kind == '?' && var != NULL) return put_elements(b, var, '@', quoted);
+	if (kind == '+' && !unsure && var != NULL) return empty ? LK_OK : expand_range(builder, word, close, quoted);
+	if (kind == '?' && var != NULL) return put_elements(builder, var, '@', quoted);
 	size_t size = (size_t)(close + 1 - start);
-	if (var == NULL) return put_unset(b, name, length, start, size);
-	return put_unknown(b, start, size, lk_shell_unknown(b->s, b->line, start, size, "is not evaluated"), false);
+	if (var == NULL) return put_unset(builder, name, length, start, size);
+	return put_unknown(builder, start, size, lk_shell_unknown(builder->s, builder->line, start, size, "is not evaluated"), false);
 }
 
 /* ${...}; `at` is the '$'. */
-static lk_status put_braces(struct builder *b, const char *at, const char *end, const char **next, bool quoted) {
+static lk_status put_braces(struct builder *builder, const char *at, const char *end, const char **next, bool quoted) {
 	const char *close = lk_shell_close(at + 1, end, '{', '}');
-	if (close == NULL) return lk_shell_fail(b->s, b->line, "a '${' is not closed", "close it");
+	if (close == NULL) return lk_shell_fail(builder->s, builder->line, "a '${' is not closed", "close it");
 	*next = close--;
 	size_t size = (size_t)(close + 1 - at);
 	const char *name = at + 2;
@@ -274,140 +274,140 @@ static lk_status put_braces(struct builder *b, const char *at, const char *end, 
 	if (counted) name++;
 	size_t n = lk_shell_name(name, close);
 	if (n == 0 && name < close && strchr("0123456789@*", *name) != NULL) n = 1;
-	lk_shell_var *var = lk_shell_find(b->s, name, n);
+	lk_shell_var *var = lk_shell_find(builder->s, name, n);
 	const char *op = name + n;
 	char which = '0';
 	if (op + 2 < close && *op == '[' && memchr(op, ']', (size_t)(close - op)) != NULL) {
 		which = op[1];
 		if (which != '@' && which != '*' && (which != '0' || op[2] != ']'))
-			return put_unknown(b, at, size, lk_shell_unknown(b->s, b->line, at, size, "is not evaluated"), false);
+			return put_unknown(builder, at, size, lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
 		op = (const char *)memchr(op, ']', (size_t)(close - op)) + 1;
 	}
 	if (counted && op == close && var != NULL && which != '0') {
 		char number[24];
-		return put(b, number, (size_t)snprintf(number, sizeof number, "%zu", var->values.count));
+		return put(builder, number, (size_t)snprintf(number, sizeof number, "%zu", var->values.count));
 	}
 	if (counted || n == 0 || (op < close && strchr(":-=+?", *op) == NULL))
-		return put_unknown(b, at, size, lk_shell_unknown(b->s, b->line, at, size, "is not evaluated"), false);
-	if (op < close) return put_operator(b, var, name, n, op, close, at, quoted);
+		return put_unknown(builder, at, size, lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
+	if (op < close) return put_operator(builder, var, name, n, op, close, at, quoted);
 	if (n == 1 && (*name == '@' || *name == '*')) return LK_OK;
-	if (var == NULL) return put_unset(b, name, n, at, size);
-	if (which != '0') return put_elements(b, var, which, quoted);
+	if (var == NULL) return put_unset(builder, name, n, at, size);
+	if (which != '0') return put_elements(builder, var, which, quoted);
 	lk_word value = var->values.count > 0 ? var->values.at[0] : (lk_word){.text = ""};
-	return put_value(b, &value, quoted);
+	return put_value(builder, &value, quoted);
 }
 
-static lk_status put_math(struct builder *b, const char *at, const char *end, const char **next) {
+static lk_status put_math(struct builder *builder, const char *at, const char *end, const char **next) {
 	const char *close = lk_shell_close(at + 1, end, '(', ')');
 	long long value;
 	const char *unknown = NULL;
 	char number[24];
 	if (close == NULL || close - at < 5 || close[-2] != ')')
-		return lk_shell_fail(b->s, b->line, "a '$((' is not closed", "close it");
+		return lk_shell_fail(builder->s, builder->line, "a '$((' is not closed", "close it");
 	*next = close;
-	LK_TRY(lk_shell_math(b->s, at + 3, close - 2, b->line, &value, &unknown));
-	if (unknown != NULL) return put_unknown(b, at, (size_t)(close - at), unknown, false);
-	return put(b, number, (size_t)snprintf(number, sizeof number, "%lld", value));
+	LK_TRY(lk_shell_math(builder->s, at + 3, close - 2, builder->line, &value, &unknown));
+	if (unknown != NULL) return put_unknown(builder, at, (size_t)(close - at), unknown, false);
+	return put(builder, number, (size_t)snprintf(number, sizeof number, "%lld", value));
 }
 
-static lk_status put_command(struct builder *b, const char *at, const char *close, const char **next) {
-	if (close == NULL) return lk_shell_fail(b->s, b->line, "a command substitution is not closed", "close it");
+static lk_status put_command(struct builder *builder, const char *at, const char *close, const char **next) {
+	if (close == NULL) return lk_shell_fail(builder->s, builder->line, "a command substitution is not closed", "close it");
 	*next = close;
 	size_t size = (size_t)(close - at);
-	return put_unknown(b, at, size, lk_shell_unknown(b->s, b->line, at, size, "is not executed"), false);
+	return put_unknown(builder, at, size, lk_shell_unknown(builder->s, builder->line, at, size, "is not executed"), false);
 }
 
-static lk_status put_dollar(struct builder *b, const char *at, const char *end, const char **next, bool quoted) {
+static lk_status put_dollar(struct builder *builder, const char *at, const char *end, const char **next, bool quoted) {
 	const char *name = at + 1;
 	*next = name;
-	if (name >= end) return put(b, "$", 1);
-	if (*name == '(' && name + 1 < end && name[1] == '(') return put_math(b, at, end, next);
-	if (*name == '(') return put_command(b, at, lk_shell_close(name, end, '(', ')'), next);
-	if (*name == '{') return put_braces(b, at, end, next, quoted);
+	if (name >= end) return put(builder, "$", 1);
+	if (*name == '(' && name + 1 < end && name[1] == '(') return put_math(builder, at, end, next);
+	if (*name == '(') return put_command(builder, at, lk_shell_close(name, end, '(', ')'), next);
+	if (*name == '{') return put_braces(builder, at, end, next, quoted);
 	size_t n = lk_shell_name(name, end);
 	if (n > 0) {
 		*next = name + n;
-		lk_shell_var *var = lk_shell_find(b->s, name, n);
-		if (var == NULL) return put_unset(b, name, n, at, n + 1);
+		lk_shell_var *var = lk_shell_find(builder->s, name, n);
+		if (var == NULL) return put_unset(builder, name, n, at, n + 1);
 		lk_word value = var->values.count > 0 ? var->values.at[0] : (lk_word){.text = ""};
-		return put_value(b, &value, quoted);
+		return put_value(builder, &value, quoted);
 	}
-	if (strchr("0123456789@*#?$!-", *name) == NULL) return put(b, "$", 1);
+	if (strchr("0123456789@*#?$!-", *name) == NULL) return put(builder, "$", 1);
 	*next = name + 1;
 	if (*name == '@' || *name == '*') return LK_OK; /* the script's own arguments: none are given */
-	return put_unset(b, name, 1, at, 2);
+	return put_unset(builder, name, 1, at, 2);
 }
 
-static lk_status expand_double(struct builder *b, const char *at, const char *end, const char **next) {
+static lk_status expand_double(struct builder *builder, const char *at, const char *end, const char **next) {
 	const char *close = skip_double(at, end);
-	if (close == NULL) return lk_shell_fail(b->s, b->line, "a '\"' is not closed", "close it");
+	if (close == NULL) return lk_shell_fail(builder->s, builder->line, "a '\"' is not closed", "close it");
 	*next = close;
-	size_t words = b->out->count;
-	bool was_open = b->open;
-	LK_TRY(expand_range(b, at + 1, close - 1, true));
+	size_t words = builder->out->count;
+	bool was_open = builder->open;
+	LK_TRY(expand_range(builder, at + 1, close - 1, true));
 	/* "" is a word; "${A[@]}" of an empty array is none. */
 	bool elements = close - at > 6 && strncmp(at + 1, "${", 2) == 0 && strncmp(close - 5, "[@]}", 4) == 0;
 	bool arguments = close - at == 4 && at[1] == '$' && at[2] == '@';
-	if (words == b->out->count && !was_open && !b->open) b->open = !elements && !arguments;
+	if (words == builder->out->count && !was_open && !builder->open) builder->open = !elements && !arguments;
 	return LK_OK;
 }
 
-static lk_status expand_escape(struct builder *b, const char *at, const char *end, bool quoted) {
-	if (at + 1 >= end) return put(b, "\\", 1);
+static lk_status expand_escape(struct builder *builder, const char *at, const char *end, bool quoted) {
+	if (at + 1 >= end) return put(builder, "\\", 1);
 	if (at[1] == '\n') return LK_OK;
-	if (quoted && strchr("$`\"\\", at[1]) == NULL) return put(b, at, 2);
-	return put(b, at + 1, 1);
+	if (quoted && strchr("$`\"\\", at[1]) == NULL) return put(builder, at, 2);
+	return put(builder, at + 1, 1);
 }
 
-static lk_status expand_range(struct builder *b, const char *at, const char *end, bool quoted) {
-	if (++b->depth > LK_SHELL_DEPTH)
-		return lk_shell_fail(b->s, b->line, "expansions are nested too deeply", "simplify the line");
+static lk_status expand_range(struct builder *builder, const char *at, const char *end, bool quoted) {
+	if (++builder->depth > LK_SHELL_DEPTH)
+		return lk_shell_fail(builder->s, builder->line, "expansions are nested too deeply", "simplify the line");
 	while (at < end) {
 		const char *next = at + 1;
 		if (*at == '\\') {
-			LK_TRY(expand_escape(b, at, end, quoted));
+			LK_TRY(expand_escape(builder, at, end, quoted));
 			next = at + 2;
 		} else if (*at == '\'' && !quoted) {
 			next = skip_single(at, end);
-			if (next == NULL) return lk_shell_fail(b->s, b->line, "a quote is not closed", "close it");
-			b->open = true;
-			LK_TRY(put(b, at + 1, (size_t)(next - at - 2)));
+			if (next == NULL) return lk_shell_fail(builder->s, builder->line, "a quote is not closed", "close it");
+			builder->open = true;
+			LK_TRY(put(builder, at + 1, (size_t)(next - at - 2)));
 		} else if (*at == '"') { /* inside quotes only in ${X:-"..."} */
-			LK_TRY(expand_double(b, at, end, &next));
+			LK_TRY(expand_double(builder, at, end, &next));
 		} else if (*at == '`') {
-			LK_TRY(put_command(b, at, skip_backtick(at, end), &next));
+			LK_TRY(put_command(builder, at, skip_backtick(at, end), &next));
 		} else if (*at == '$') {
-			LK_TRY(put_dollar(b, at, end, &next, quoted));
+			LK_TRY(put_dollar(builder, at, end, &next, quoted));
 		} else {
-			LK_TRY(put(b, at, 1));
+			LK_TRY(put(builder, at, 1));
 		}
 		at = next;
 	}
-	b->depth--;
+	builder->depth--;
 	return LK_OK;
 }
 
-static lk_status expand(lk_shell *s, const lk_raw *raw, lk_words *out, bool split) {
-	struct builder b = {.s = s, .out = out, .split = split, .line = raw->line, .depth = s->depth};
-	int depth = s->depth;
-	s->depth++;
-	lk_status status = s->depth > LK_SHELL_DEPTH
-						   ? lk_shell_fail(s, raw->line, "expansions are nested too deeply", "simplify the line")
+static lk_status expand(lk_shell *shell, const lk_raw *raw, lk_words *out, bool split) {
+	struct builder b = {.s = shell, .out = out, .split = split, .line = raw->line, .depth = shell->depth};
+	int depth = shell->depth;
+	shell->depth++;
+	lk_status status = shell->depth > LK_SHELL_DEPTH
+						   ? lk_shell_fail(shell, raw->line, "expansions are nested too deeply", "simplify the line")
 						   : expand_range(&b, raw->at, raw->end, false);
 	if (status == LK_OK && !split) b.open = true;
 	if (status == LK_OK) status = end_word(&b);
-	s->depth = depth;
+	shell->depth = depth;
 	lk_vec_free(&b.text);
 	return status;
 }
 
-lk_status lk_shell_expand(lk_shell *s, const lk_raw *raw, lk_words *out) {
-	return expand(s, raw, out, true);
+lk_status lk_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out) {
+	return expand(shell, raw, out, true);
 }
 
-lk_status lk_shell_expand_one(lk_shell *s, const lk_raw *raw, lk_word *out) {
+lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out) {
 	lk_words words = {0};
-	lk_status status = expand(s, raw, &words, false);
+	lk_status status = expand(shell, raw, &words, false);
 	if (status == LK_OK) *out = words.at[0];
 	lk_vec_free(&words);
 	return status;

@@ -6,70 +6,70 @@
 #include <stdio.h>
 #include <string.h>
 
-static void skip_heredocs(lk_shell *s) {
-	for (int i = 0; i < s->heredocs; i++) {
-		size_t length = strlen(s->heredoc[i]);
-		while (s->at < s->end) {
-			const char *stop = memchr(s->at, '\n', (size_t)(s->end - s->at));
-			const char *line = s->at + strspn(s->at, "\t");
-			const char *line_end = stop != NULL ? stop : s->end;
-			s->at = stop != NULL ? stop + 1 : s->end;
-			s->line++;
-			if ((size_t)(line_end - line) == length && memcmp(line, s->heredoc[i], length) == 0) break;
+static void skip_heredocs(lk_shell *shell) {
+	for (int i = 0; i < shell->heredocs; i++) {
+		size_t length = strlen(shell->heredoc[i]);
+		while (shell->at < shell->end) {
+			const char *stop = memchr(shell->at, '\n', (size_t)(shell->end - shell->at));
+			const char *line = shell->at + strspn(shell->at, "\t");
+			const char *line_end = stop != NULL ? stop : shell->end;
+			shell->at = stop != NULL ? stop + 1 : shell->end;
+			shell->line++;
+			if ((size_t)(line_end - line) == length && memcmp(line, shell->heredoc[i], length) == 0) break;
 		}
 	}
-	s->heredocs = 0;
+	shell->heredocs = 0;
 }
 
-void lk_shell_newline(lk_shell *s) {
-	s->at++;
-	s->line++;
-	skip_heredocs(s);
+void lk_shell_newline(lk_shell *shell) {
+	shell->at++;
+	shell->line++;
+	skip_heredocs(shell);
 }
 
 /* What Slurm sets from the options of the batch script. */
-static lk_status batch_variables(lk_shell *s) {
+static lk_status batch_variables(lk_shell *shell) {
 	const struct {
 		const char *name;
 		int value;
-	} sets[] = {{"SLURM_NNODES", s->batch->nodes},          {"SLURM_JOB_NUM_NODES", s->batch->nodes},
-				{"SLURM_NTASKS", s->batch->total},          {"SLURM_NTASKS_PER_NODE", s->batch->tasks_per_node},
-				{"SLURM_GPUS_ON_NODE", s->batch->per_node}, {"SLURM_GPUS_PER_NODE", s->batch->per_node}};
+	} sets[] = {{"SLURM_NNODES", shell->batch->nodes},          {"SLURM_JOB_NUM_NODES", shell->batch->nodes},
+				{"SLURM_NTASKS", shell->batch->total},          {"SLURM_NTASKS_PER_NODE", shell->batch->tasks_per_node},
+				{"SLURM_GPUS_ON_NODE", shell->batch->per_node}, {"SLURM_GPUS_PER_NODE", shell->batch->per_node}};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
 		char text[96];
 		int n = snprintf(text, sizeof text, "%s=%d", sets[i].name, sets[i].value);
-		if (sets[i].value > 0) LK_TRY(lk_shell_set(s, text, (size_t)n));
+		if (sets[i].value > 0) LK_TRY(lk_shell_set(shell, text, (size_t)n));
 	}
 	return LK_OK;
 }
 
-static lk_status comment(lk_shell *s) {
-	const char *stop = memchr(s->at, '\n', (size_t)(s->end - s->at));
-	if (stop == NULL) stop = s->end;
+static lk_status comment(lk_shell *shell) {
+	const char *stop = memchr(shell->at, '\n', (size_t)(shell->end - shell->at));
+	if (stop == NULL) stop = shell->end;
 	lk_status status = LK_OK;
-	if (stop - s->at > 8 && strncmp(s->at, "#SBATCH", 7) == 0 && s->batch != NULL) {
-		char *line = lk_arena_strndup(s->r->arena, s->at + 7, (size_t)(stop - s->at - 7));
-		status = line == NULL ? lk_oom(s->r->err) : lk_launcher_sbatch(s->r, line, s->batch);
-		if (status == LK_OK) status = batch_variables(s);
+	if (stop - shell->at > 8 && strncmp(shell->at, "#SBATCH", 7) == 0 && shell->batch != NULL) {
+		char *line = lk_arena_strndup(shell->r->arena, shell->at + 7, (size_t)(stop - shell->at - 7));
+		status = line == NULL ? lk_oom(shell->r->err) : lk_launcher_sbatch(shell->r, line, shell->batch);
+		if (status == LK_OK) status = batch_variables(shell);
 	}
-	s->at = stop;
+	shell->at = stop;
 	return status;
 }
 
 /* Blanks, continued lines and comments. */
-static lk_status skip_space(lk_shell *s) {
-	while (s->at < s->end) {
-		char c = *s->at;
-		if (c == '\\' && s->at + 1 < s->end && s->at[1] == '\n') {
-			s->at += 2;
-			s->line++;
-		} else if (c == '\\' && s->at + 2 < s->end && s->at[1] == '\r' && s->at[2] == '\n') {
-			s->at += 3;
-			s->line++;
+static lk_status skip_space(lk_shell *shell) {
+	while (shell->at < shell->end) {
+		char c = *shell->at;
+		if (c == '\\' && shell->at + 1 < shell->end && shell->at[1] == '\n') {
+			shell->at += 2;
+			shell->line++;
+		} else if (c == '\\' && shell->at + 2 < shell->end && shell->at[1] == '\r' && shell->at[2] == '\n') {
+			shell->at += 3;
+			shell->line++;
 		} else if (c == ' ' || c == '\t' || c == '\r') {
-			s->at++;
+			shell->at++;
 		} else if (c == '#') {
-			LK_TRY(comment(s));
+			LK_TRY(comment(shell));
 		} else {
 			return LK_OK;
 		}
@@ -83,40 +83,40 @@ int lk_shell_lines(const char *at, const char *end) {
 	return lines;
 }
 
-static lk_status take_word(lk_shell *s, lk_raw *out) {
-	*out = (lk_raw){.at = s->at, .line = s->line};
-	out->end = lk_shell_word_end(s, s->at, s->end, s->line);
+static lk_status take_word(lk_shell *shell, lk_raw *out) {
+	*out = (lk_raw){.at = shell->at, .line = shell->line};
+	out->end = lk_shell_word_end(shell, shell->at, shell->end, shell->line);
 	if (out->end == NULL) return LK_ERR_INPUT;
-	s->line += lk_shell_lines(out->at, out->end);
-	s->at = out->end;
+	shell->line += lk_shell_lines(out->at, out->end);
+	shell->at = out->end;
 	return LK_OK;
 }
 
 /* "> file", "2>&1", "<<END": dropped, with the number before it. */
-static lk_status redirection(lk_shell *s, lk_raws *words) {
+static lk_status redirection(lk_shell *shell, lk_raws *words) {
 	lk_raw target;
-	const char *begin = s->at;
+	const char *begin = shell->at;
 	if (words->count > 0 && lk_last(words)->end == begin) {
 		const lk_raw *last = lk_last(words);
 		bool digits = true;
 		for (const char *p = last->at; p < last->end; p++) digits = digits && isdigit((unsigned char)*p);
 		if (digits) words->count--;
 	}
-	while (s->at < s->end && strchr("<>&|-", *s->at) != NULL && *s->at != '\0') s->at++;
-	bool here = s->at - begin >= 2 && begin[0] == '<' && begin[1] == '<' && (s->at - begin == 2 || begin[2] == '-');
-	LK_TRY(skip_space(s));
-	if (s->at < s->end && *s->at == '(') { /* <(command) */
-		s->at = lk_shell_close(s->at, s->end, '(', ')');
-		return s->at != NULL ? LK_OK : lk_shell_fail(s, s->line, "a bracket is not closed", "close it");
+	while (shell->at < shell->end && strchr("<>&|-", *shell->at) != NULL && *shell->at != '\0') shell->at++;
+	bool here = shell->at - begin >= 2 && begin[0] == '<' && begin[1] == '<' && (shell->at - begin == 2 || begin[2] == '-');
+	LK_TRY(skip_space(shell));
+	if (shell->at < shell->end && *shell->at == '(') { /* <(command) */
+		shell->at = lk_shell_close(shell->at, shell->end, '(', ')');
+		return shell->at != NULL ? LK_OK : lk_shell_fail(shell, shell->line, "a bracket is not closed", "close it");
 	}
-	LK_TRY(take_word(s, &target));
+	LK_TRY(take_word(shell, &target));
 	if (!here) return LK_OK;
 	const char *from = target.at + strspn(target.at, "\"'\\");
 	size_t length = strcspn(from, "\"' \t\n");
 	if (from + length > target.end) length = from < target.end ? (size_t)(target.end - from) : 0;
-	if (s->heredocs == 8) return lk_shell_fail(s, s->line, "more than 8 here-documents in a line", "write fewer");
-	s->heredoc[s->heredocs] = lk_arena_strndup(s->r->arena, from, length);
-	return s->heredoc[s->heredocs++] == NULL ? lk_oom(s->r->err) : LK_OK;
+	if (shell->heredocs == 8) return lk_shell_fail(shell, shell->line, "more than 8 here-documents in a line", "write fewer");
+	shell->heredoc[shell->heredocs] = lk_arena_strndup(shell->r->arena, from, length);
+	return shell->heredoc[shell->heredocs++] == NULL ? lk_oom(shell->r->err) : LK_OK;
 }
 
 bool lk_shell_raw_is(const lk_raw *raw, const char *text) {
@@ -124,63 +124,63 @@ bool lk_shell_raw_is(const lk_raw *raw, const char *text) {
 	return (size_t)(raw->end - raw->at) == length && memcmp(raw->at, text, length) == 0;
 }
 
-static lk_status push_raw(lk_shell *s, lk_raws *words, const lk_raw *raw) {
-	if (!lk_push(words)) return lk_oom(s->r->err);
+static lk_status push_raw(lk_shell *shell, lk_raws *words, const lk_raw *raw) {
+	if (!lk_push(words)) return lk_oom(shell->r->err);
 	*lk_last(words) = *raw;
 	return LK_OK;
 }
 
 /* An operator inside [[ ]] as a word. */
-static lk_status test_operator(lk_shell *s, lk_raws *words) {
-	char c = *s->at;
-	lk_raw raw = {.at = s->at, .end = s->at + 1, .line = s->line};
-	if (s->at + 1 < s->end && s->at[1] == c && (c == '&' || c == '|')) raw.end++;
-	s->at = raw.end;
-	return push_raw(s, words, &raw);
+static lk_status test_operator(lk_shell *shell, lk_raws *words) {
+	char c = *shell->at;
+	lk_raw raw = {.at = shell->at, .end = shell->at + 1, .line = shell->line};
+	if (shell->at + 1 < shell->end && shell->at[1] == c && (c == '&' || c == '|')) raw.end++;
+	shell->at = raw.end;
+	return push_raw(shell, words, &raw);
 }
 
 /* ((...)): one word, whose answer is not evaluated; where it sets a variable it is refused. */
-static lk_status take_math(lk_shell *s, lk_raws *words) {
-	lk_raw raw = {.at = s->at, .line = s->line};
-	raw.end = lk_shell_close(s->at, s->end, '(', ')');
-	if (raw.end == NULL) return lk_shell_fail(s, s->line, "a '((' is not closed", "close it");
+static lk_status take_math(lk_shell *shell, lk_raws *words) {
+	lk_raw raw = {.at = shell->at, .line = shell->line};
+	raw.end = lk_shell_close(shell->at, shell->end, '(', ')');
+	if (raw.end == NULL) return lk_shell_fail(shell, shell->line, "a '((' is not closed", "close it");
 	for (const char *p = raw.at + 1; p < raw.end; p++) {
 		bool step = (*p == '+' || *p == '-') && p[-1] == *p;
 		bool sets = *p == '=' && strchr("=<>!", p[-1]) == NULL && p[1] != '=';
 		if (step || sets)
-			return lk_shell_fail(s, s->line, "((...)) that sets a variable is not followed", "write NAME=$((...))");
+			return lk_shell_fail(shell, shell->line, "((...)) that sets a variable is not followed", "write NAME=$((...))");
 	}
-	s->line += lk_shell_lines(raw.at, raw.end);
-	s->at = raw.end;
-	return push_raw(s, words, &raw);
+	shell->line += lk_shell_lines(raw.at, raw.end);
+	shell->at = raw.end;
+	return push_raw(shell, words, &raw);
 }
 
 /* The words up to the end of a simple command, which is left unread. */
-lk_status lk_shell_take_words(lk_shell *s, lk_raws *words) {
+lk_status lk_shell_take_words(lk_shell *shell, lk_raws *words) {
 	words->count = 0;
 	bool test = false;
 	for (;;) {
 		lk_raw raw;
-		LK_TRY(skip_space(s));
-		if (s->at >= s->end) return LK_OK;
-		char c = *s->at;
+		LK_TRY(skip_space(shell));
+		if (shell->at >= shell->end) return LK_OK;
+		char c = *shell->at;
 		if (test && strchr("&|()<>", c) != NULL && c != '\0') {
-			LK_TRY(test_operator(s, words));
+			LK_TRY(test_operator(shell, words));
 			continue;
 		}
-		if (c == '<' || c == '>' || (c == '&' && s->at + 1 < s->end && s->at[1] == '>')) {
-			LK_TRY(redirection(s, words));
+		if (c == '<' || c == '>' || (c == '&' && shell->at + 1 < shell->end && shell->at[1] == '>')) {
+			LK_TRY(redirection(shell, words));
 			continue;
 		}
-		if (c == '(' && s->at + 1 < s->end && s->at[1] == '(') {
-			LK_TRY(take_math(s, words));
+		if (c == '(' && shell->at + 1 < shell->end && shell->at[1] == '(') {
+			LK_TRY(take_math(shell, words));
 			continue;
 		}
 		if (c == '\n' || c == ';' || c == '&' || c == '|' || c == '(' || c == ')') return LK_OK;
-		const char *before = s->at;
-		LK_TRY(take_word(s, &raw));
-		if (s->at == before) s->at++; /* a NUL byte or the like stands for itself */
-		LK_TRY(push_raw(s, words, &raw));
+		const char *before = shell->at;
+		LK_TRY(take_word(shell, &raw));
+		if (shell->at == before) shell->at++; /* a NUL byte or the like stands for itself */
+		LK_TRY(push_raw(shell, words, &raw));
 		if (lk_shell_raw_is(&raw, "[[")) test = true;
 		if (lk_shell_raw_is(&raw, "]]")) test = false;
 	}

@@ -30,19 +30,19 @@ static lk_truth compare_numbers(const char *op, const char *a, const char *b) {
 }
 
 /* One comparison of one to three words. */
-static lk_truth simple(const lk_word *w, size_t count) {
-	if (count > 1 && is(&w[0], "!")) return negate(simple(w + 1, count - 1));
+static lk_truth simple(const lk_word *word, size_t count) {
+	if (count > 1 && is(&word[0], "!")) return negate(simple(word + 1, count - 1));
 	for (size_t i = 0; i < count; i++)
-		if (w[i].unknown != NULL) return LK_UNKNOWN;
+		if (word[i].unknown != NULL) return LK_UNKNOWN;
 	if (count == 0) return LK_FALSE;
-	if (count == 1) return truth(w[0].text[0] != '\0');
-	if (count == 2 && is(&w[0], "-z")) return truth(w[1].text[0] == '\0');
-	if (count == 2 && is(&w[0], "-n")) return truth(w[1].text[0] != '\0');
+	if (count == 1) return truth(word[0].text[0] != '\0');
+	if (count == 2 && is(&word[0], "-z")) return truth(word[1].text[0] == '\0');
+	if (count == 2 && is(&word[0], "-n")) return truth(word[1].text[0] != '\0');
 	if (count != 3) return LK_UNKNOWN;
-	bool same = is(&w[1], "=") || is(&w[1], "==");
-	if (!same && !is(&w[1], "!=")) return compare_numbers(w[1].text, w[0].text, w[2].text);
-	if (strpbrk(w[2].text, "*?[") != NULL) return LK_UNKNOWN; /* a pattern inside [[ ]] */
-	return truth((strcmp(w[0].text, w[2].text) == 0) == same);
+	bool same = is(&word[1], "=") || is(&word[1], "==");
+	if (!same && !is(&word[1], "!=")) return compare_numbers(word[1].text, word[0].text, word[2].text);
+	if (strpbrk(word[2].text, "*?[") != NULL) return LK_UNKNOWN; /* a pattern inside [[ ]] */
+	return truth((strcmp(word[0].text, word[2].text) == 0) == same);
 }
 
 static lk_truth both(lk_truth a, lk_truth b) {

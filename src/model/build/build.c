@@ -100,13 +100,13 @@ static void wire_chain(lk_graph *graph, const lk_job *job, int direction) {
 
 /* ---- pipeline messages ---- */
 
-static bool wired(const struct lk_stage_builder *s, int chunk, int wire) {
-	const lk_graph *graph = s->b->graph;
-	return graph->wires.at[(size_t)s->stage * graph->channels + channel_of(chunk, wire)].stage != UINT32_MAX;
+static bool wired(const struct lk_stage_builder *builder, int chunk, int wire) {
+	const lk_graph *graph = builder->b->graph;
+	return graph->wires.at[(size_t)builder->stage * graph->channels + channel_of(chunk, wire)].stage != UINT32_MAX;
 }
 
-static bool overlap_p2p(const struct lk_stage_builder *s) {
-	return s->b->job->overlap_p2p == LK_ON;
+static bool overlap_p2p(const struct lk_stage_builder *builder) {
+	return builder->b->job->overlap_p2p == LK_ON;
 }
 
 /* Schedules in which one chunk, or direction, runs from the last stage to the first. */
@@ -114,15 +114,15 @@ static bool turns_back(const lk_job *job) {
 	return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_DUALPIPE;
 }
 
-static lk_status wire_block(struct lk_stage_builder *s, int chunk, int wire, uint32_t *block) {
-	uint32_t channel = channel_of(chunk, wire), *known = &s->wire_block[channel];
+static lk_status wire_block(struct lk_stage_builder *builder, int chunk, int wire, uint32_t *block) {
+	uint32_t channel = channel_of(chunk, wire), *known = &builder->wire_block[channel];
 	if (*known) return *block = *known - 1, LK_OK;
 	static const char *const names[] = {"receive forward", "send forward", "receive backward", "send backward"};
 	static const uint8_t streams[2][WIRES_PER_CHUNK] = {
 		{LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_FORWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_SEND_BACKWARD},
 		{LK_STREAM_RECV_FORWARD_UP, LK_STREAM_SEND_FORWARD_UP, LK_STREAM_RECV_BACKWARD_UP, LK_STREAM_SEND_BACKWARD_UP},
 	};
-	lk_builder *b = s->b;
+	lk_builder *b = builder->b;
 	/* DeepSpeed's engine sends a slice from each tensor-parallel rank; the gather behind it, inside the node, is under a
 	 * hundredth of a stage's pass and left out. */
 	bool cut = b->job->scatter_messages == LK_ON && !b->sp;
@@ -132,7 +132,7 @@ static lk_status wire_block(struct lk_stage_builder *s, int chunk, int wire, uin
 		.stream = streams[turns_back(b->job) && chunk == 1][wire],
 		.phase = LK_PHASE_OTHER,
 		.group = LK_GROUP_PP,
-		.join = receive && overlap_p2p(s) ? 0 : LK_JOIN(LK_STREAM_COMPUTE),
+		.join = receive && overlap_p2p(builder) ? 0 : LK_JOIN(LK_STREAM_COMPUTE),
 		.signal = receive,
 		.name = names[wire],
 		.bytes = b->bytes * b->rows * b->model->hidden / (cut ? b->tp : 1),
@@ -150,72 +150,72 @@ static uint16_t receive_event(int chunk, int wire) {
 	return (uint16_t)(channel_of(chunk, wire) * 2);
 }
 
-static bool receives(const struct lk_stage_builder *s, const lk_slot *slot) {
+static bool receives(const struct lk_stage_builder *builder, const lk_slot *slot) {
 	if (slot->pass == LK_PASS_W) return false;
-	return wired(s, slot->chunk, slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN);
+	return wired(builder, slot->chunk, slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN);
 }
 
-static lk_status call(struct lk_stage_builder *s, const lk_call *c) {
-	return lk_graph_call(s->b->graph, (uint32_t)s->stage, c, s->b->err);
+static lk_status call(struct lk_stage_builder *builder, const lk_call *c) {
+	return lk_graph_call(builder->b->graph, (uint32_t)builder->stage, c, builder->b->err);
 }
 
-static lk_status make_receive(struct lk_stage_builder *s, const lk_slot *slot, struct lk_known_call *out) {
+static lk_status make_receive(struct lk_stage_builder *builder, const lk_slot *slot, struct lk_known_call *out) {
 	int wire = slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN;
-	if (!receives(s, slot)) return LK_OK;
+	if (!receives(builder, slot)) return LK_OK;
 	out->event = true;
 	out->call.repeat = 1;
 	out->call.arg[0] = receive_event(slot->chunk, wire);
-	return wire_block(s, slot->chunk, wire, &out->call.block);
+	return wire_block(builder, slot->chunk, wire, &out->call.block);
 }
 
-static lk_status make_send(struct lk_stage_builder *s, const lk_slot *slot, struct lk_known_call *out) {
+static lk_status make_send(struct lk_stage_builder *builder, const lk_slot *slot, struct lk_known_call *out) {
 	int wire = slot->pass == LK_PASS_F ? FORWARD_OUT : BACKWARD_OUT;
-	if (slot->pass == LK_PASS_W || !wired(s, slot->chunk, wire)) return LK_OK;
+	if (slot->pass == LK_PASS_W || !wired(builder, slot->chunk, wire)) return LK_OK;
 	out->call.repeat = 1;
-	return wire_block(s, slot->chunk, wire, &out->call.block);
+	return wire_block(builder, slot->chunk, wire, &out->call.block);
 }
 
 /* Without overlap, GPipe and 1F1B wait for their sends, as Megatron-LM's batched send-receive pairs do. Schedules with
  * several chunks may not: the wrap from the last stage to the first would close a circle of waiting sends. */
-static bool blocking_sends(const struct lk_stage_builder *s) {
-	lk_schedule_kind kind = s->b->job->schedule;
-	return !overlap_p2p(s) && (kind == LK_SCHED_GPIPE || kind == LK_SCHED_1F1B);
+static bool blocking_sends(const struct lk_stage_builder *builder) {
+	lk_schedule_kind kind = builder->b->job->schedule;
+	return !overlap_p2p(builder) && (kind == LK_SCHED_GPIPE || kind == LK_SCHED_1F1B);
 }
 
 /* A pass begins when its input is there; with blocking sends also when what was sent before has left. */
-static lk_status make_wait(struct lk_stage_builder *s, const lk_slot *slot, struct lk_known_call *out) {
-	uint32_t join = blocking_sends(s) ? lk_build_send_streams() : 0;
-	out->event = receives(s, slot);
-	if (s->b->job->pp == 1 || (!out->event && !join)) return LK_OK;
+static lk_status make_wait(struct lk_stage_builder *builder, const lk_slot *slot, struct lk_known_call *out) {
+	uint32_t join = blocking_sends(builder) ? lk_build_send_streams() : 0;
+	out->event = receives(builder, slot);
+	if (builder->b->job->pp == 1 || (!out->event && !join)) return LK_OK;
 	out->call.repeat = 1;
 	if (out->event)
 		out->call.arg[0] = receive_event(slot->chunk, slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN);
-	return lk_build_wait_block(s->b, join, out->event, &out->call.block);
+	return lk_build_wait_block(builder->b, join, out->event, &out->call.block);
 }
 
-static lk_status make_around(struct lk_stage_builder *s, const lk_slot *slot, lk_around which, struct lk_known_call *out) {
+static lk_status make_around(struct lk_stage_builder *builder, const lk_slot *slot, lk_around which, struct lk_known_call *out) {
 	out->known = true;
 	out->call = (lk_call){.layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
-	return which == RECEIVE ? make_receive(s, slot, out) : which == WAIT ? make_wait(s, slot, out) : make_send(s, slot, out);
+	return which == RECEIVE ? make_receive(builder, slot, out) : which == WAIT ? make_wait(builder, slot, out) : make_send(builder, slot, out);
 }
 
 /* Made once for each chunk and pass: calls of other micro-batches differ in their number, and in which of the two events
  * of a channel they mean. */
-static lk_status put_around(struct lk_stage_builder *s, const lk_slot *slot, lk_around which) {
-	struct lk_known_call *known = &s->around[slot->chunk][slot->pass][which];
-	if (!known->known) LK_TRY(make_around(s, slot, which, known));
+static lk_status put_around(struct lk_stage_builder *builder, const lk_slot *slot, lk_around which) {
+	struct lk_known_call *known = &builder->around[slot->chunk][slot->pass][which];
+	if (!known->known) LK_TRY(make_around(builder, slot, which, known));
 	if (!known->call.repeat) return LK_OK;
 	known->call.microbatch = slot->microbatch;
 	if (known->event) known->call.arg[0] = (uint16_t)((known->call.arg[0] & ~1u) | (slot->microbatch & 1));
-	return call(s, &known->call);
+	return call(builder, &known->call);
 }
 
 /* ---- passes ---- */
 
-static lk_status flush_run(struct lk_stage_builder *s) {
-	if (s->run_block < 0) return LK_OK;
-	s->run_block = -1;
-	return call(s, &s->run);
+static lk_status flush_run(struct lk_stage_builder *builder) {
+	if (builder->run_block < 0) return LK_OK;
+	builder->run_block = -1;
+	return call(builder, &builder->run);
 }
 
 static lk_phase phase_of(const lk_slot *slot) {
@@ -223,14 +223,14 @@ static lk_phase phase_of(const lk_slot *slot) {
 }
 
 /* Appends one call, or lengthens the run of equal ones. */
-static lk_status add_run(struct lk_stage_builder *s, const lk_slot *slot, uint32_t block, int layer, uint16_t event) {
-	if (s->run_block == (int64_t)block) {
-		s->run.repeat++;
+static lk_status add_run(struct lk_stage_builder *builder, const lk_slot *slot, uint32_t block, int layer, uint16_t event) {
+	if (builder->run_block == (int64_t)block) {
+		builder->run.repeat++;
 		return LK_OK;
 	}
-	LK_TRY(flush_run(s));
-	s->run_block = block;
-	s->run = (lk_call){.block = block,
+	LK_TRY(flush_run(builder));
+	builder->run_block = block;
+	builder->run = (lk_call){.block = block,
 					   .repeat = 1,
 					   .microbatch = slot->microbatch,
 					   .layer = layer,
@@ -258,146 +258,146 @@ static lk_block_pass layer_pass(const lk_job *job, const lk_slot *slot, int inde
 	}
 }
 
-static uint16_t weights_event(const struct lk_stage_builder *s) {
-	return (uint16_t)(s->b->graph->channels * 2);
+static uint16_t weights_event(const struct lk_stage_builder *builder) {
+	return (uint16_t)(builder->b->graph->channels * 2);
 }
 
 /* Tensors leave one by one where the bucket holds less than one of them; 1: together. */
-static double messages(const struct lk_stage_builder *s, double bytes) {
-	return s->bucket_tensors > 1 && bytes / s->bucket_tensors >= s->b->job->bucket_bytes ? s->bucket_tensors : 1;
+static double messages(const struct lk_stage_builder *builder, double bytes) {
+	return builder->bucket_tensors > 1 && bytes / builder->bucket_tensors >= builder->b->job->bucket_bytes ? builder->bucket_tensors : 1;
 }
 
 /* Gradients of a layer are complete: they wait in a bucket that leaves when it is full. */
-static lk_status fill_bucket(struct lk_stage_builder *s, lk_rank_params p, bool last) {
-	const lk_job *job = s->b->job;
+static lk_status fill_bucket(struct lk_stage_builder *builder, lk_rank_params p, bool last) {
+	const lk_job *job = builder->b->job;
 	double wire = lk_sizes_wire_bytes(job);
-	s->bucket_dense += wire * p.trained_dense;
-	s->bucket_experts += wire * p.trained_experts;
-	s->bucket_tensors += p.tensors;
-	double full = s->bucket_dense + s->bucket_experts;
+	builder->bucket_dense += wire * p.trained_dense;
+	builder->bucket_experts += wire * p.trained_experts;
+	builder->bucket_tensors += p.tensors;
+	double full = builder->bucket_dense + builder->bucket_experts;
 	if (full <= 0 || (full < job->bucket_bytes && !last)) return LK_OK;
-	LK_TRY(flush_run(s));
-	double each = messages(s, full);
+	LK_TRY(flush_run(builder));
+	double each = messages(builder, full);
 	lk_call c = {.repeat = (uint32_t)each, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
-	LK_TRY(lk_build_traffic_block(s->b, "reduce gradients",
+	LK_TRY(lk_build_traffic_block(builder->b, "reduce gradients",
 								  job->sharding == LK_SHARD_NONE ? LK_OP_ALLREDUCE : LK_OP_REDUCESCATTER,
-								  s->bucket_dense / each, s->bucket_experts / each, &c.block));
-	s->bucket_dense = s->bucket_experts = s->bucket_tensors = 0;
-	return call(s, &c);
+								  builder->bucket_dense / each, builder->bucket_experts / each, &c.block));
+	builder->bucket_dense = builder->bucket_experts = builder->bucket_tensors = 0;
+	return call(builder, &c);
 }
 
-static lk_status end_block(struct lk_stage_builder *s, const lk_slot *slot, bool head) {
+static lk_status end_block(struct lk_stage_builder *builder, const lk_slot *slot, bool head) {
 	uint32_t block;
 	lk_block_pass pass = slot->pass == LK_PASS_F ? LK_BLOCK_FORWARD : LK_BLOCK_BACKWARD;
 	if (slot->pass == LK_PASS_W) return LK_OK; /* the ends are small: their backward is not split */
-	LK_TRY(head ? lk_build_head(s->b, pass, &block) : lk_build_embedding(s->b, pass, &block));
-	if (s->b->graph->blocks.at[block].begin == s->b->graph->blocks.at[block].end) return LK_OK;
-	LK_TRY(add_run(s, slot, block, -1, 0));
-	return flush_run(s);
+	LK_TRY(head ? lk_build_head(builder->b, pass, &block) : lk_build_embedding(builder->b, pass, &block));
+	if (builder->b->graph->blocks.at[block].begin == builder->b->graph->blocks.at[block].end) return LK_OK;
+	LK_TRY(add_run(builder, slot, block, -1, 0));
+	return flush_run(builder);
 }
 
 /* Multi-token prediction: one more layer and one more pass through the head for each module. */
-static lk_status predict_more(struct lk_stage_builder *s, const lk_slot *slot) {
-	for (int i = 0; i < s->b->model->mtp_layers; i++) {
+static lk_status predict_more(struct lk_stage_builder *builder, const lk_slot *slot) {
+	for (int i = 0; i < builder->b->model->mtp_layers; i++) {
 		uint32_t block;
-		int layer = s->b->model->layers - 1;
+		int layer = builder->b->model->layers - 1;
 		bool forward = slot->pass == LK_PASS_F;
-		if (!forward) LK_TRY(end_block(s, slot, true));
-		LK_TRY(lk_build_layer(s->b, layer, layer_pass(s->b->job, slot, 0), &block));
-		LK_TRY(add_run(s, slot, block, layer, weights_event(s)));
-		if (forward) LK_TRY(end_block(s, slot, true));
+		if (!forward) LK_TRY(end_block(builder, slot, true));
+		LK_TRY(lk_build_layer(builder->b, layer, layer_pass(builder->b->job, slot, 0), &block));
+		LK_TRY(add_run(builder, slot, block, layer, weights_event(builder)));
+		if (forward) LK_TRY(end_block(builder, slot, true));
 	}
 	return LK_OK;
 }
 
 /* Layers [from, to) of a chunk that begins with layer `first`. */
-static lk_status layers(struct lk_stage_builder *s, const lk_slot *slot, int first, int from, int to, bool final) {
-	const lk_job *job = s->b->job;
+static lk_status layers(struct lk_stage_builder *builder, const lk_slot *slot, int first, int from, int to, bool final) {
+	const lk_job *job = builder->b->job;
 	bool forward = slot->pass == LK_PASS_F;
 	for (int i = from; i < to; i++) {
 		int index = forward ? i : from + to - 1 - i;
 		uint32_t block;
-		LK_TRY(lk_build_layer(s->b, first + index, layer_pass(job, slot, index), &block));
-		if (s->b->graph->blocks.at[block].begin < s->b->graph->blocks.at[block].end)
-			LK_TRY(add_run(s, slot, block, first + index, weights_event(s)));
-		if (final) LK_TRY(fill_bucket(s, lk_sizes_layer(job, first + index), false));
+		LK_TRY(lk_build_layer(builder->b, first + index, layer_pass(job, slot, index), &block));
+		if (builder->b->graph->blocks.at[block].begin < builder->b->graph->blocks.at[block].end)
+			LK_TRY(add_run(builder, slot, block, first + index, weights_event(builder)));
+		if (final) LK_TRY(fill_bucket(builder, lk_sizes_layer(job, first + index), false));
 	}
 	return LK_OK;
 }
 
 /* Layers of a forward and of a backward pass side by side: the communication of one behind the compute of the other.
  * What one pass has more layers than the other runs alone. */
-static lk_status run_pair(struct lk_stage_builder *s, const lk_slot *forward, const lk_slot *backward) {
-	const lk_job *job = s->b->job;
-	int ffirst, bfirst, fcount = lk_job_chunk_layers(job, s->stage, forward->chunk, &ffirst);
-	int bcount = lk_job_chunk_layers(job, s->stage, backward->chunk, &bfirst), both = fcount < bcount ? fcount : bcount;
-	int fplace = s->schedule->place(&s->shape, s->stage, forward->chunk),
-		bplace = s->schedule->place(&s->shape, s->stage, backward->chunk);
-	if (fplace == 0) LK_TRY(end_block(s, forward, false));
-	if (bplace == s->places - 1) {
-		LK_TRY(end_block(s, backward, true));
-		LK_TRY(predict_more(s, backward));
+static lk_status run_pair(struct lk_stage_builder *builder, const lk_slot *forward, const lk_slot *backward) {
+	const lk_job *job = builder->b->job;
+	int ffirst, bfirst, fcount = lk_job_chunk_layers(job, builder->stage, forward->chunk, &ffirst);
+	int bcount = lk_job_chunk_layers(job, builder->stage, backward->chunk, &bfirst), both = fcount < bcount ? fcount : bcount;
+	int fplace = builder->schedule->place(&builder->shape, builder->stage, forward->chunk),
+		bplace = builder->schedule->place(&builder->shape, builder->stage, backward->chunk);
+	if (fplace == 0) LK_TRY(end_block(builder, forward, false));
+	if (bplace == builder->places - 1) {
+		LK_TRY(end_block(builder, backward, true));
+		LK_TRY(predict_more(builder, backward));
 	}
 	for (int i = 0; i < both; i++) {
 		uint32_t f, b, block;
 		int blayer = bfirst + bcount - 1 - i;
-		LK_TRY(lk_build_layer(s->b, ffirst + i, layer_pass(job, forward, i), &f));
-		LK_TRY(lk_build_layer(s->b, blayer, layer_pass(job, backward, bcount - 1 - i), &b));
-		LK_TRY(lk_build_pair(s->b, f, b, &block));
-		LK_TRY(add_run(s, forward, block, ffirst + i, weights_event(s)));
+		LK_TRY(lk_build_layer(builder->b, ffirst + i, layer_pass(job, forward, i), &f));
+		LK_TRY(lk_build_layer(builder->b, blayer, layer_pass(job, backward, bcount - 1 - i), &b));
+		LK_TRY(lk_build_pair(builder->b, f, b, &block));
+		LK_TRY(add_run(builder, forward, block, ffirst + i, weights_event(builder)));
 	}
-	LK_TRY(layers(s, forward, ffirst, both, fcount, false));
-	LK_TRY(layers(s, backward, bfirst, 0, bcount - both, false));
-	if (fplace == s->places - 1) {
-		LK_TRY(predict_more(s, forward));
-		LK_TRY(end_block(s, forward, true));
+	LK_TRY(layers(builder, forward, ffirst, both, fcount, false));
+	LK_TRY(layers(builder, backward, bfirst, 0, bcount - both, false));
+	if (fplace == builder->places - 1) {
+		LK_TRY(predict_more(builder, forward));
+		LK_TRY(end_block(builder, forward, true));
 	}
-	if (bplace == 0) LK_TRY(end_block(s, backward, false));
-	return flush_run(s);
+	if (bplace == 0) LK_TRY(end_block(builder, backward, false));
+	return flush_run(builder);
 }
 
 /* A pass as it was before, for another micro-batch. */
-static lk_status repeat_pass(struct lk_stage_builder *s, const lk_slot *slot, const struct lk_known_pass *known) {
+static lk_status repeat_pass(struct lk_stage_builder *builder, const lk_slot *slot, const struct lk_known_pass *known) {
 	for (uint32_t i = known->begin; i < known->end; i++) {
-		lk_call again = s->b->graph->programs.at[s->stage].calls.at[i];
+		lk_call again = builder->b->graph->programs.at[builder->stage].calls.at[i];
 		again.microbatch = slot->microbatch;
-		LK_TRY(call(s, &again));
+		LK_TRY(call(builder, &again));
 	}
 	return LK_OK;
 }
 
 /* One slot of the schedule. `final`: the last pass that adds to this chunk's gradients. */
-static lk_status build_pass(struct lk_stage_builder *s, const lk_slot *slot, bool final) {
-	const lk_job *job = s->b->job;
-	int first, count = lk_job_chunk_layers(job, s->stage, slot->chunk, &first);
-	int place = s->schedule->place(&s->shape, s->stage, slot->chunk);
-	bool embedding = place == 0, head = place == s->places - 1, forward = slot->pass == LK_PASS_F;
-	if (forward && embedding) LK_TRY(end_block(s, slot, false));
+static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slot, bool final) {
+	const lk_job *job = builder->b->job;
+	int first, count = lk_job_chunk_layers(job, builder->stage, slot->chunk, &first);
+	int place = builder->schedule->place(&builder->shape, builder->stage, slot->chunk);
+	bool embedding = place == 0, head = place == builder->places - 1, forward = slot->pass == LK_PASS_F;
+	if (forward && embedding) LK_TRY(end_block(builder, slot, false));
 	if (!forward && head) {
-		LK_TRY(end_block(s, slot, true));
-		LK_TRY(predict_more(s, slot));
-		if (final) LK_TRY(fill_bucket(s, lk_sizes_head(job), false));
+		LK_TRY(end_block(builder, slot, true));
+		LK_TRY(predict_more(builder, slot));
+		if (final) LK_TRY(fill_bucket(builder, lk_sizes_head(job), false));
 	}
-	LK_TRY(layers(s, slot, first, 0, count, final));
+	LK_TRY(layers(builder, slot, first, 0, count, final));
 	if (forward && head) {
-		LK_TRY(predict_more(s, slot));
-		LK_TRY(end_block(s, slot, true));
+		LK_TRY(predict_more(builder, slot));
+		LK_TRY(end_block(builder, slot, true));
 	}
 	if (!forward && embedding) {
-		LK_TRY(end_block(s, slot, false));
-		if (final) LK_TRY(fill_bucket(s, lk_sizes_embedding(job), false));
+		LK_TRY(end_block(builder, slot, false));
+		if (final) LK_TRY(fill_bucket(builder, lk_sizes_embedding(job), false));
 	}
-	LK_TRY(flush_run(s));
-	return final ? fill_bucket(s, (lk_rank_params){0}, true) : LK_OK;
+	LK_TRY(flush_run(builder));
+	return final ? fill_bucket(builder, (lk_rank_params){0}, true) : LK_OK;
 }
 
-static lk_status run_pass(struct lk_stage_builder *s, const lk_slot *slot, bool final) {
-	if (final || slot->chunk >= MOST_CHUNKS || slot->pass >= PASSES) return build_pass(s, slot, final);
-	struct lk_known_pass *known = &s->known[slot->chunk][slot->pass];
-	if (known->end > known->begin) return repeat_pass(s, slot, known);
-	known->begin = (uint32_t)s->b->graph->programs.at[s->stage].calls.count;
-	LK_TRY(build_pass(s, slot, final));
-	known->end = (uint32_t)s->b->graph->programs.at[s->stage].calls.count;
+static lk_status run_pass(struct lk_stage_builder *builder, const lk_slot *slot, bool final) {
+	if (final || slot->chunk >= MOST_CHUNKS || slot->pass >= PASSES) return build_pass(builder, slot, final);
+	struct lk_known_pass *known = &builder->known[slot->chunk][slot->pass];
+	if (known->end > known->begin) return repeat_pass(builder, slot, known);
+	known->begin = (uint32_t)builder->b->graph->programs.at[builder->stage].calls.count;
+	LK_TRY(build_pass(builder, slot, final));
+	known->end = (uint32_t)builder->b->graph->programs.at[builder->stage].calls.count;
 	return LK_OK;
 }
 
@@ -418,65 +418,65 @@ static bool buckets_overlap(const lk_job *job) {
 }
 
 /* Parameters that the optimizer of the step before left sharded, gathered beside the first forward passes. */
-static lk_status gather_parameters(struct lk_stage_builder *s) {
-	const lk_job *job = s->b->job;
-	lk_rank_params p = lk_sizes_stage(job, s->stage);
-	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER, .arg = {weights_event(s), 0}};
+static lk_status gather_parameters(struct lk_stage_builder *builder) {
+	const lk_job *job = builder->b->job;
+	lk_rank_params p = lk_sizes_stage(job, builder->stage);
+	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER, .arg = {weights_event(builder), 0}};
 	if (lk_build_shards_layers(job)) { /* the first layer's weights; every layer asks for the next one's */
 		int first;
-		lk_job_chunk_layers(job, s->stage, 0, &first);
+		lk_job_chunk_layers(job, builder->stage, 0, &first);
 		p = lk_sizes_layer(job, first);
-		LK_TRY(lk_build_traffic_block(s->b, "gather first weights", LK_OP_ALLGATHER, s->b->bytes * p.dense,
-									  s->b->bytes * p.experts, &c.block));
-		return call(s, &c);
+		LK_TRY(lk_build_traffic_block(builder->b, "gather first weights", LK_OP_ALLGATHER, builder->b->bytes * p.dense,
+									  builder->b->bytes * p.experts, &c.block));
+		return call(builder, &c);
 	}
 	if (job->sharding != LK_SHARD_ZERO1 || job->overlap_param_gather != LK_ON) return LK_OK;
-	LK_TRY(lk_build_traffic_block(s->b, "gather parameters", LK_OP_ALLGATHER, s->b->bytes * p.trained_dense,
-								  s->b->bytes * p.trained_experts, &c.block));
-	return call(s, &c);
+	LK_TRY(lk_build_traffic_block(builder->b, "gather parameters", LK_OP_ALLGATHER, builder->b->bytes * p.trained_dense,
+								  builder->b->bytes * p.trained_experts, &c.block));
+	return call(builder, &c);
 }
 
-static lk_status walk_slots(struct lk_stage_builder *s, const lk_slots *slots) {
-	bool overlap = overlap_p2p(s);
+static lk_status walk_slots(struct lk_stage_builder *builder, const lk_slots *slots) {
+	bool overlap = overlap_p2p(builder);
 	size_t finals[MOST_CHUNKS];
 	size_t final_count = 0;
 	for (size_t i = slots->count; i-- > 0 && final_count < sizeof finals / sizeof *finals;)
 		if (is_final(slots, i))
 			finals[final_count++] = i;
-		else if (final_count >= (size_t)s->shape.chunks)
+		else if (final_count >= (size_t)builder->shape.chunks)
 			break;
-	if (overlap && slots->count) LK_TRY(put_around(s, &slots->at[0], RECEIVE));
+	if (overlap && slots->count) LK_TRY(put_around(builder, &slots->at[0], RECEIVE));
 	for (size_t i = 0; i < slots->count; i++) {
 		const lk_slot *slot = &slots->at[i];
 		while (final_count > 0 && finals[final_count - 1] < i) final_count--;
 		bool final = final_count > 0 && finals[final_count - 1] == i;
 		if (!overlap)
-			LK_TRY(put_around(s, slot, RECEIVE));
+			LK_TRY(put_around(builder, slot, RECEIVE));
 		else if (i + 1 < slots->count)
-			LK_TRY(put_around(s, &slots->at[i + 1], RECEIVE));
-		LK_TRY(put_around(s, slot, WAIT));
+			LK_TRY(put_around(builder, &slots->at[i + 1], RECEIVE));
+		LK_TRY(put_around(builder, slot, WAIT));
 		if (slot->pair && i + 1 < slots->count) { /* both inputs first, then both at once */
 			const lk_slot *other = &slots->at[++i];
 			if (!overlap)
-				LK_TRY(put_around(s, other, RECEIVE));
+				LK_TRY(put_around(builder, other, RECEIVE));
 			else if (i + 1 < slots->count)
-				LK_TRY(put_around(s, &slots->at[i + 1], RECEIVE));
-			LK_TRY(put_around(s, other, WAIT));
-			LK_TRY(run_pair(s, slot, other));
-			LK_TRY(put_around(s, slot, SEND));
-			LK_TRY(put_around(s, other, SEND));
+				LK_TRY(put_around(builder, &slots->at[i + 1], RECEIVE));
+			LK_TRY(put_around(builder, other, WAIT));
+			LK_TRY(run_pair(builder, slot, other));
+			LK_TRY(put_around(builder, slot, SEND));
+			LK_TRY(put_around(builder, other, SEND));
 			continue;
 		}
-		LK_TRY(run_pass(s, slot, final && buckets_overlap(s->b->job)));
-		LK_TRY(put_around(s, slot, SEND));
+		LK_TRY(run_pass(builder, slot, final && buckets_overlap(builder->b->job)));
+		LK_TRY(put_around(builder, slot, SEND));
 	}
 	return LK_OK;
 }
 
-static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
-	const lk_job *job = b->job;
+static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_blocks) {
+	const lk_job *job = builder->job;
 	struct lk_stage_builder s = {
-		.b = b,
+		.b = builder,
 		.schedule = lk_schedule_get(job->schedule),
 		.shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)},
 		.stage = stage,
@@ -485,30 +485,30 @@ static lk_status build_stage(lk_builder *b, int stage, uint32_t *wire_blocks) {
 		.run_block = -1,
 	};
 	lk_slots slots = {0};
-	lk_status status = s.schedule->order(&s.shape, stage, &slots, b->err);
-	if (status == LK_OK && !lk_reserve(&b->graph->programs.at[stage].calls, 4 * slots.count + 64)) status = lk_oom(b->err);
+	lk_status status = s.schedule->order(&s.shape, stage, &slots, builder->err);
+	if (status == LK_OK && !lk_reserve(&builder->graph->programs.at[stage].calls, 4 * slots.count + 64)) status = lk_oom(builder->err);
 	if (status == LK_OK) status = gather_parameters(&s);
 	if (status == LK_OK) status = walk_slots(&s, &slots);
 	lk_vec_free(&slots);
 	LK_TRY(status);
 	lk_call tail = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OPTIMIZER};
-	LK_TRY(lk_build_tail_block(b, stage, &tail.block));
+	LK_TRY(lk_build_tail_block(builder, stage, &tail.block));
 	LK_TRY(call(&s, &tail));
-	lk_program *program = &b->graph->programs.at[stage];
-	program->events = (uint32_t)b->graph->channels * 2 + 1;
-	lk_build_resident(b, stage, program->resident);
+	lk_program *program = &builder->graph->programs.at[stage];
+	program->events = (uint32_t)builder->graph->channels * 2 + 1;
+	lk_build_resident(builder, stage, program->resident);
 	return LK_OK;
 }
 
 /* ---- the whole ---- */
 
-void lk_build_begin(lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *err) {
-	const lk_model *m = &job->model;
+void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_error *err) {
+	const lk_model *model = &job->model;
 	double sequence =
-		m->image > 0 && m->patch > 0 ? (double)(m->image / m->patch) * (m->image / m->patch) + 1 : job->seq;
-	*b = (lk_builder){
+		model->image > 0 && model->patch > 0 ? (double)(model->image / model->patch) * (model->image / model->patch) + 1 : job->seq;
+	*builder = (lk_builder){
 		.job = job,
-		.model = m,
+		.model = model,
 		.graph = graph,
 		.err = err,
 		.batch = job->mbs,
@@ -518,21 +518,21 @@ void lk_build_begin(lk_builder *b, const lk_job *job, lk_graph *graph, lk_error 
 		.bytes = job->dtype == LK_FP32 || job->dtype == LK_TF32 ? 4 : 2,
 		.train_base = job->task != LK_TASK_LORA,
 	};
-	b->replays = job->recompute == LK_RECOMPUTE_SELECTIVE && !lk_job_like_megatron(job);
-	b->rows = b->sp ? b->tokens / job->tp : b->tokens;
+	builder->replays = job->recompute == LK_RECOMPUTE_SELECTIVE && !lk_job_like_megatron(job);
+	builder->rows = builder->sp ? builder->tokens / job->tp : builder->tokens;
 	graph->samples = job->gbs;
 	graph->tokens = job->gbs * sequence;
 	/* frozen weights need no gradient of their own: two products a weight instead of three */
-	graph->model_flops = lk_model_flops(m, (int)sequence) * job->gbs * (b->train_base ? 1 : 2.0 / 3);
-	if (job->logit_share > 0) graph->model_flops -= (1 - job->logit_share) * lk_model_head_flops(m, sequence) * job->gbs;
+	graph->model_flops = lk_model_flops(model, (int)sequence) * job->gbs * (builder->train_base ? 1 : 2.0 / 3);
+	if (job->logit_share > 0) graph->model_flops -= (1 - job->logit_share) * lk_model_head_flops(model, sequence) * job->gbs;
 	graph->peak_dtype = job->dtype;
 	graph->ranks.stages = (uint32_t)job->pp;
 	set_ranks(graph, job);
 }
 
-static lk_status build(lk_builder *b, lk_error *err) {
-	const lk_job *job = b->job;
-	lk_graph *graph = b->graph;
+static lk_status build(lk_builder *builder, lk_error *err) {
+	const lk_job *job = builder->job;
+	lk_graph *graph = builder->graph;
 	uint32_t channels = channel_of(job->vp, 0);
 	uint32_t wire_blocks[MOST_CHUNKS * WIRES_PER_CHUNK] = {0};
 	if (channels > sizeof wire_blocks / sizeof *wire_blocks)
@@ -541,7 +541,7 @@ static lk_status build(lk_builder *b, lk_error *err) {
 	set_ranks(graph, job);
 	wire_chain(graph, job, 0);
 	if (job->schedule == LK_SCHED_DUALPIPE) wire_chain(graph, job, 1);
-	for (int stage = 0; stage < job->pp; stage++) LK_TRY(build_stage(b, stage, wire_blocks));
+	for (int stage = 0; stage < job->pp; stage++) LK_TRY(build_stage(builder, stage, wire_blocks));
 	return LK_OK;
 }
 

@@ -11,7 +11,7 @@ lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err);
 
 struct lk_builder;
 /* A builder whose graph has the job's ranks and no programs: for those who want single blocks. `job` and `err` are kept. */
-void lk_build_begin(struct lk_builder *b, const lk_job *job, lk_graph *graph, lk_error *err);
+void lk_build_begin(struct lk_builder *builder, const lk_job *job, lk_graph *graph, lk_error *err);
 
 /* ---- inside build_*.c ---- */
 
@@ -74,77 +74,77 @@ typedef struct lk_builder {
 
 /* Bytes of the hidden states where they are split by sequence parallelism; of the residual sum's traffic, which
  * torch.compile folds into the next norm; of an input kept for a weight gradient, in the product's format. */
-double lk_build_row_bytes(const lk_builder *b);
-double lk_build_residual_bytes(const lk_builder *b);
-double lk_build_kept_bytes(const lk_builder *b, double elements);
+double lk_build_row_bytes(const lk_builder *builder);
+double lk_build_residual_bytes(const lk_builder *builder);
+double lk_build_kept_bytes(const lk_builder *builder, double elements);
 
 /* Adders. Compute operations join what `pending` names; communication joins the compute stream and, unless `async`, makes
  * the next compute operation wait for it. Each returns the operation's place in its block. */
-uint32_t lk_build_gemm(lk_builder *b, const char *name, double m, double n, double k);
-uint32_t lk_build_gemm_batch(lk_builder *b, const char *name, double m, double n, double k, double batch);
-void lk_build_quantize(lk_builder *b, double elements);
-void lk_build_quantize_normed(lk_builder *b);
-void lk_build_transpose_narrow(lk_builder *b, double elements);
-uint32_t lk_build_memory(lk_builder *b, unsigned kind, const char *name, double bytes);
-uint32_t lk_build_norm_weight_grad(lk_builder *b, double bytes); /* a norm's own parameters: sums over rows, column by column */
-uint32_t lk_build_collective(lk_builder *b, unsigned kind, unsigned stream, unsigned group, const char *name, double bytes, bool async);
-void lk_build_wait(lk_builder *b, unsigned stream);
+uint32_t lk_build_gemm(lk_builder *builder, const char *name, double m, double n, double k);
+uint32_t lk_build_gemm_batch(lk_builder *builder, const char *name, double m, double n, double k, double batch);
+void lk_build_quantize(lk_builder *builder, double elements);
+void lk_build_quantize_normed(lk_builder *builder);
+void lk_build_transpose_narrow(lk_builder *builder, double elements);
+uint32_t lk_build_memory(lk_builder *builder, unsigned kind, const char *name, double bytes);
+uint32_t lk_build_norm_weight_grad(lk_builder *builder, double bytes); /* a norm's own parameters: sums over rows, column by column */
+uint32_t lk_build_collective(lk_builder *builder, unsigned kind, unsigned stream, unsigned group, const char *name, double bytes, bool async);
+void lk_build_wait(lk_builder *builder, unsigned stream);
 /* The last operation added keeps `bytes` until the backward pass; or gives them back. */
-void lk_build_save(lk_builder *b, double bytes, unsigned owner);
-void lk_build_release(lk_builder *b, double bytes, unsigned owner);
+void lk_build_save(lk_builder *builder, double bytes, unsigned owner);
+void lk_build_release(lk_builder *builder, double bytes, unsigned owner);
 /* The mask that a dropout behind attention or MLP keeps: a byte each; code of a compiler makes it again. */
-double lk_build_mask_bytes(const lk_builder *b);
+double lk_build_mask_bytes(const lk_builder *builder);
 /* The last operation added needs `bytes` while it runs. */
-void lk_build_scratch(lk_builder *b, double bytes, unsigned owner);
+void lk_build_scratch(lk_builder *builder, double bytes, unsigned owner);
 
 /* Tensor-parallel communication around linear layers; nothing without tensor parallelism. */
-void lk_build_tp_enter(lk_builder *b, const char *name);       /* forward, before a column-parallel layer: all-gather (SP) */
-void lk_build_tp_leave(lk_builder *b, const char *name);       /* forward, behind a row-parallel layer: reduce-scatter / all-reduce */
-void lk_build_tp_leave_backward(lk_builder *b, const char *name); /* backward of leave: all-gather (SP) */
+void lk_build_tp_enter(lk_builder *builder, const char *name);       /* forward, before a column-parallel layer: all-gather (SP) */
+void lk_build_tp_leave(lk_builder *builder, const char *name);       /* forward, behind a row-parallel layer: reduce-scatter / all-reduce */
+void lk_build_tp_leave_backward(lk_builder *builder, const char *name); /* backward of leave: all-gather (SP) */
 /* Backward of a column-parallel layer: input gradient, weight gradient, with their communication overlapped. */
-void lk_build_column_backward(lk_builder *b, const char *name, double n, double k, bool input, bool weight);
-void lk_build_bias_grad(lk_builder *b, const char *name, double rows, double columns); /* the sum of the output's gradient over rows */
-void lk_build_row_backward(lk_builder *b, const char *name, double n, double k, bool input, bool weight);
+void lk_build_column_backward(lk_builder *builder, const char *name, double n, double k, bool input, bool weight);
+void lk_build_bias_grad(lk_builder *builder, const char *name, double rows, double columns); /* the sum of the output's gradient over rows */
+void lk_build_row_backward(lk_builder *builder, const char *name, double n, double k, bool input, bool weight);
 
 /* Sets the tokens of the stack: the decoder of an encoder-decoder may have its own length. */
-void lk_build_stack(lk_builder *b, bool decoder);
+void lk_build_stack(lk_builder *builder, bool decoder);
 /* Blocks; built on first use. */
-lk_status lk_build_layer(lk_builder *b, int layer, lk_block_pass pass, uint32_t *block);
-lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block);
-lk_status lk_build_head(lk_builder *b, lk_block_pass pass, uint32_t *block);
+lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uint32_t *block);
+lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *block);
+lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block);
 /* Two blocks run interleaved as one: DualPipe's overlapped forward and backward (build_pair.c). */
-lk_status lk_build_pair(lk_builder *b, uint32_t first, uint32_t second, uint32_t *block);
+lk_status lk_build_pair(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block);
 
 /* Parts of a layer. */
-void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *shape, bool cross);
-void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *shape, bool cross, bool input, bool weight);
-void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape);
-void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight);
-void lk_build_moe_forward(lk_builder *b);
-void lk_build_moe_backward(lk_builder *b, bool input, bool weight);
+void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape, bool cross);
+void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool cross, bool input, bool weight);
+void lk_build_mlp_forward(lk_builder *builder, const lk_layer_shape *shape);
+void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, bool input, bool weight);
+void lk_build_moe_forward(lk_builder *builder);
+void lk_build_moe_backward(lk_builder *builder, bool input, bool weight);
 
 /* build_conv.c: a block, the stem and the classifier of a convolution net. */
-void lk_build_conv_layer(lk_builder *b, int layer, lk_block_pass pass);
-void lk_build_conv_stem(lk_builder *b, bool forward);
-void lk_build_conv_head(lk_builder *b, bool forward);
+void lk_build_conv_layer(lk_builder *builder, int layer, lk_block_pass pass);
+void lk_build_conv_stem(lk_builder *builder, bool forward);
+void lk_build_conv_head(lk_builder *builder, bool forward);
 
 /* The streams on which a stage sends. */
 uint32_t lk_build_send_streams(void);
 /* A compute operation without work that waits for streams and, with `event`, for the call's first argument. */
-lk_status lk_build_wait_block(lk_builder *b, uint32_t join, bool event, uint32_t *block);
+lk_status lk_build_wait_block(lk_builder *builder, uint32_t join, bool event, uint32_t *block);
 
 /* build_resident.c: bytes that a stage holds from the first operation to the last, by owner. */
-void lk_build_resident(const lk_builder *b, int stage, double *bytes);
+void lk_build_resident(const lk_builder *builder, int stage, double *bytes);
 
 /* ---- build_dp.c: data-parallel traffic and the tail of the step ---- */
 
 /* Traffic of the parameters of some layers: gradients reduced (kind ALLREDUCE or REDUCESCATTER, behind the compute issued so
  * far) or parameters gathered (ALLGATHER, `signal` 1 when they are there). Dense and expert parameters use their groups. */
 bool lk_build_shards_layers(const lk_job *job); /* ZeRO-2 and 3 with ranks to share among */
-lk_status lk_build_traffic_block(lk_builder *b, const char *name, unsigned kind, double dense_bytes, double expert_bytes, uint32_t *block);
+lk_status lk_build_traffic_block(lk_builder *builder, const char *name, unsigned kind, double dense_bytes, double expert_bytes, uint32_t *block);
 /* Adds the same operations to the block under construction; `async` as in lk_build_collective, `free` without a join. */
-void lk_build_traffic(lk_builder *b, const char *name, unsigned kind, double dense_bytes, double expert_bytes, bool free_running, bool signal);
+void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, double dense_bytes, double expert_bytes, bool free_running, bool signal);
 /* The end of a step on a stage: what is left to reduce, gradient norm, optimizer, parameters gathered again. */
-lk_status lk_build_tail_block(lk_builder *b, int stage, uint32_t *block);
+lk_status lk_build_tail_block(lk_builder *builder, int stage, uint32_t *block);
 
 #endif

@@ -11,254 +11,254 @@ struct lk_widths {
 	double heads;
 };
 
-static struct lk_widths widths(const lk_builder *b) {
-	const lk_model *m = b->model;
-	double heads = m->heads / b->tp, kv_heads = m->kv_heads / b->tp;
+static struct lk_widths widths(const lk_builder *builder) {
+	const lk_model *model = builder->model;
+	double heads = model->heads / builder->tp, kv_heads = model->kv_heads / builder->tp;
 	if (kv_heads < 1) kv_heads = 1; /* replicated where TP is wider than the groups */
-	if (m->attention == LK_ATTN_MLA) {
-		double score = m->qk_nope + m->qk_rope;
-		return (struct lk_widths){heads * score, heads * (m->qk_nope + m->v_dim), heads * m->v_dim, score, m->v_dim, heads};
+	if (model->attention == LK_ATTN_MLA) {
+		double score = model->qk_nope + model->qk_rope;
+		return (struct lk_widths){heads * score, heads * (model->qk_nope + model->v_dim), heads * model->v_dim, score, model->v_dim, heads};
 	}
 	return (struct lk_widths){
-		heads * m->head_dim, 2 * kv_heads * m->head_dim, heads * m->head_dim, m->head_dim, m->head_dim, heads};
+		heads * model->head_dim, 2 * kv_heads * model->head_dim, heads * model->head_dim, model->head_dim, model->head_dim, heads};
 }
 
-static double norm_out(const lk_builder *b) {
-	return b->replays || b->job->recompute_norms ? 0 : lk_build_kept_bytes(b, b->rows * b->model->hidden);
+static double norm_out(const lk_builder *builder) {
+	return builder->replays || builder->job->recompute_norms ? 0 : lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
 }
 /* Tokens that keys and values are made of. */
-static double key_tokens(const lk_builder *b, bool cross) {
-	return cross ? b->memory_tokens : b->tokens;
+static double key_tokens(const lk_builder *builder, bool cross) {
+	return cross ? builder->memory_tokens : builder->tokens;
 }
 
-static double qkv_saved(const lk_builder *b, struct lk_widths w, bool cross) {
+static double qkv_saved(const lk_builder *builder, struct lk_widths w, bool cross) {
 	double latent =
-		b->model->attention == LK_ATTN_MLA ? 2.0 * (b->model->q_lora + b->model->kv_lora) + b->model->qk_rope : 0;
-	double keys = b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv;
-	if (b->job->recompute_latent_up && b->model->attention == LK_ATTN_MLA) return b->bytes * b->tokens * latent;
-	bool reads = b->model->qk_norm && b->model->attention != LK_ATTN_MLA;
+		builder->model->attention == LK_ATTN_MLA ? 2.0 * (builder->model->q_lora + builder->model->kv_lora) + builder->model->qk_rope : 0;
+	double keys = builder->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv;
+	if (builder->job->recompute_latent_up && builder->model->attention == LK_ATTN_MLA) return builder->bytes * builder->tokens * latent;
+	bool reads = builder->model->qk_norm && builder->model->attention != LK_ATTN_MLA;
 	double normed = reads ? w.q + w.kv / 2 : 0; /* what the norms of queries and keys read */
-	return b->bytes * (b->tokens * (w.q + latent + normed) + key_tokens(b, cross) * keys);
+	return builder->bytes * (builder->tokens * (w.q + latent + normed) + key_tokens(builder, cross) * keys);
 }
 /* The flash-attention package works on batch-first tensors: what it returns is kept, and once more as the
  * sequence-first input of the next product. */
-static bool copies_output(const lk_builder *b) {
-	return b->job->attn_library == LK_ATTN_LIBRARY_FLASH && b->batch > 1 && lk_job_like_megatron(b->job);
+static bool copies_output(const lk_builder *builder) {
+	return builder->job->attn_library == LK_ATTN_LIBRARY_FLASH && builder->batch > 1 && lk_job_like_megatron(builder->job);
 }
 
-static double core_saved(const lk_builder *b, const lk_layer_shape *s, struct lk_widths w) {
-	double out = b->bytes * b->tokens * w.v;
-	if (b->job->attn_kernel != LK_KERNEL_UNFUSED)
-		return out * (copies_output(b) ? 2 : 1) + 4 * b->tokens * w.heads; /* log-sum-exp */
-	double pairs = b->batch * w.heads * s->queries * s->keys;
-	if (b->job->recompute == LK_RECOMPUTE_SELECTIVE) return out;
-	return out + pairs * (b->bytes + (b->model->dropout > 0 ? 1 + b->bytes : 0));
+static double core_saved(const lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w) {
+	double out = builder->bytes * builder->tokens * w.v;
+	if (builder->job->attn_kernel != LK_KERNEL_UNFUSED)
+		return out * (copies_output(builder) ? 2 : 1) + 4 * builder->tokens * w.heads; /* log-sum-exp */
+	double pairs = builder->batch * w.heads * shape->queries * shape->keys;
+	if (builder->job->recompute == LK_RECOMPUTE_SELECTIVE) return out;
+	return out + pairs * (builder->bytes + (builder->model->dropout > 0 ? 1 + builder->bytes : 0));
 }
 
 /* Query-key pairs that are computed: the lower triangle, or a band. Unbalanced context parallelism makes the last
  * rank's share 2 cp / (cp + 1) times the mean. */
-static double pairs(const lk_builder *b, const lk_layer_shape *s) {
-	double all = s->queries * s->keys;
-	if (s->window > 0 && s->window < s->keys)
-		all = s->queries * s->window * (s->causal ? 1 - 0.5 * s->window / s->keys : 1);
-	else if (s->causal)
+static double pairs(const lk_builder *builder, const lk_layer_shape *shape) {
+	double all = shape->queries * shape->keys;
+	if (shape->window > 0 && shape->window < shape->keys)
+		all = shape->queries * shape->window * (shape->causal ? 1 - 0.5 * shape->window / shape->keys : 1);
+	else if (shape->causal)
 		all *= 0.5;
-	double cp = b->job->cp;
-	if (s->causal && cp > 1 && b->job->cp_balanced == LK_OFF) all *= 2 * cp / (cp + 1);
-	return all * b->batch;
+	double cp = builder->job->cp;
+	if (shape->causal && cp > 1 && builder->job->cp_balanced == LK_OFF) all *= 2 * cp / (cp + 1);
+	return all * builder->batch;
 }
 
-static void flash(lk_builder *b, const lk_layer_shape *s, struct lk_widths w, bool backward) {
-	double flops = 2 * pairs(b, s) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
-	double bytes = b->bytes * b->tokens * (w.q + w.v) + b->bytes * b->batch * s->keys * w.kv;
+static void flash(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w, bool backward) {
+	double flops = 2 * pairs(builder, shape) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
+	double bytes = builder->bytes * builder->tokens * (w.q + w.v) + builder->bytes * builder->batch * shape->keys * w.kv;
 	lk_op op = {
 		.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION,
 		.dtype = LK_BF16,
 		.stream = LK_STREAM_COMPUTE,
-		.phase = b->phase,
-		.join = b->pending,
+		.phase = builder->phase,
+		.join = builder->pending,
 		.name = backward ? "attention_grad" : "attention",
-		.m = s->queries,
-		.n = s->keys,
+		.m = shape->queries,
+		.n = shape->keys,
 		.k = w.score,
-		.batch = b->batch * w.heads,
+		.batch = builder->batch * w.heads,
 		.flops = flops,
 		.bytes = bytes * (backward ? 3 : 1),
-		.window = s->window,
-		.flags = s->causal ? LK_OP_CAUSAL : 0,
+		.window = shape->window,
+		.flags = shape->causal ? LK_OP_CAUSAL : 0,
 	};
-	b->pending = 0;
-	lk_graph_add(b->graph, &op);
+	builder->pending = 0;
+	lk_graph_add(builder->graph, &op);
 	/* gradients of queries, keys and values; those of the queries are summed up in fp32 */
-	if (backward) lk_build_scratch(b, b->tokens * (b->bytes * (w.q + w.kv) + 4 * w.q), LK_OWN_WORKSPACE);
+	if (backward) lk_build_scratch(builder, builder->tokens * (builder->bytes * (w.q + w.kv) + 4 * w.q), LK_OWN_WORKSPACE);
 }
 
 /* Products over all pairs (libraries of batched products do not skip the masked half) and a fused scale-mask-softmax.
  */
-static void unfused(lk_builder *b, const lk_layer_shape *s, struct lk_widths w, bool backward) {
-	double batch = b->batch * w.heads, score_bytes = batch * s->queries * s->keys * b->bytes;
-	double passes = b->model->dropout > 0 ? 4.5 : 2; /* read + write; dropout reads, writes and keeps a byte mask */
+static void unfused(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w, bool backward) {
+	double batch = builder->batch * w.heads, score_bytes = batch * shape->queries * shape->keys * builder->bytes;
+	double passes = builder->model->dropout > 0 ? 4.5 : 2; /* read + write; dropout reads, writes and keeps a byte mask */
 	if (!backward) {
-		lk_build_gemm_batch(b, "scores", s->queries, s->keys, w.score, batch);
-		lk_build_memory(b, LK_OP_SOFTMAX, "mask_softmax", score_bytes * passes);
-		lk_build_gemm_batch(b, "weighted_values", s->queries, w.value, s->keys, batch);
+		lk_build_gemm_batch(builder, "scores", shape->queries, shape->keys, w.score, batch);
+		lk_build_memory(builder, LK_OP_SOFTMAX, "mask_softmax", score_bytes * passes);
+		lk_build_gemm_batch(builder, "weighted_values", shape->queries, w.value, shape->keys, batch);
 		return;
 	}
-	if (b->job->recompute == LK_RECOMPUTE_SELECTIVE) {
-		lk_build_gemm_batch(b, "scores_again", s->queries, s->keys, w.score, batch);
-		lk_build_memory(b, LK_OP_SOFTMAX, "mask_softmax_again", score_bytes * passes);
+	if (builder->job->recompute == LK_RECOMPUTE_SELECTIVE) {
+		lk_build_gemm_batch(builder, "scores_again", shape->queries, shape->keys, w.score, batch);
+		lk_build_memory(builder, LK_OP_SOFTMAX, "mask_softmax_again", score_bytes * passes);
 	}
-	lk_build_gemm_batch(b, "probabilities_grad", s->queries, s->keys, w.value, batch);
-	lk_build_scratch(b, score_bytes * (b->model->dropout > 0 ? 2 : 1), LK_OWN_WORKSPACE);
-	lk_build_gemm_batch(b, "values_grad", s->keys, w.value, s->queries, batch);
-	lk_build_memory(b, LK_OP_SOFTMAX, "mask_softmax_grad", score_bytes * (passes + 1));
-	lk_build_gemm_batch(b, "query_grad", s->queries, w.score, s->keys, batch);
-	lk_build_gemm_batch(b, "key_grad", s->keys, w.score, s->queries, batch);
+	lk_build_gemm_batch(builder, "probabilities_grad", shape->queries, shape->keys, w.value, batch);
+	lk_build_scratch(builder, score_bytes * (builder->model->dropout > 0 ? 2 : 1), LK_OWN_WORKSPACE);
+	lk_build_gemm_batch(builder, "values_grad", shape->keys, w.value, shape->queries, batch);
+	lk_build_memory(builder, LK_OP_SOFTMAX, "mask_softmax_grad", score_bytes * (passes + 1));
+	lk_build_gemm_batch(builder, "query_grad", shape->queries, w.score, shape->keys, batch);
+	lk_build_gemm_batch(builder, "key_grad", shape->keys, w.score, shape->queries, batch);
 }
 
 /* Keys and values of the other context-parallel ranks: a ring hides behind the attention it feeds, an all-gather does
  * not. Backward, keys and values come again and their gradients go back. */
-static void core(lk_builder *b, const lk_layer_shape *s, struct lk_widths w, bool backward) {
+static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w, bool backward) {
 	double total =
-		b->bytes * b->batch * s->keys * (b->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv);
-	bool ring = b->job->cp_kind == LK_CP_RING, exchange = b->job->cp > 1;
-	if (exchange) lk_build_collective(b, LK_OP_ALLGATHER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv", total, ring);
-	if (b->job->attn_kernel == LK_KERNEL_UNFUSED)
-		unfused(b, s, w, backward);
+		builder->bytes * builder->batch * shape->keys * (builder->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv);
+	bool ring = builder->job->cp_kind == LK_CP_RING, exchange = builder->job->cp > 1;
+	if (exchange) lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv", total, ring);
+	if (builder->job->attn_kernel == LK_KERNEL_UNFUSED)
+		unfused(builder, shape, w, backward);
 	else
-		flash(b, s, w, backward);
+		flash(builder, shape, w, backward);
 	if (exchange && backward)
-		lk_build_collective(b, LK_OP_REDUCESCATTER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv_grad", total, false);
-	if (exchange) lk_build_wait(b, LK_STREAM_CP);
+		lk_build_collective(builder, LK_OP_REDUCESCATTER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv_grad", total, false);
+	if (exchange) lk_build_wait(builder, LK_STREAM_CP);
 }
 
-static void positions(lk_builder *b, const lk_layer_shape *shape, struct lk_widths w, bool backward) {
-	const lk_model *m = b->model;
-	if (m->qk_norm)
-		lk_build_memory(b, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm",
-						(backward ? 3 : 2) * b->bytes * b->tokens * (w.q + w.kv / 2));
-	if (m->position_rows > 0) return;  /* learned: added to the embedding */
-	if (m->network == LK_NET_ENCDEC) { /* a bias per head and distance, read with the scores */
-		double bias = b->bytes * w.heads * shape->queries * shape->keys;
-		lk_build_memory(b, LK_OP_ELEMENTWISE, backward ? "relative_bias_grad" : "relative_bias",
+static void positions(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w, bool backward) {
+	const lk_model *model = builder->model;
+	if (model->qk_norm)
+		lk_build_memory(builder, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm",
+						(backward ? 3 : 2) * builder->bytes * builder->tokens * (w.q + w.kv / 2));
+	if (model->position_rows > 0) return;  /* learned: added to the embedding */
+	if (model->network == LK_NET_ENCDEC) { /* a bias per head and distance, read with the scores */
+		double bias = builder->bytes * w.heads * shape->queries * shape->keys;
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "relative_bias_grad" : "relative_bias",
 						(backward ? 2 : 1) * bias);
 		return;
 	}
-	bool latent = m->attention == LK_ATTN_MLA;
-	double q = latent ? w.heads * m->qk_rope : w.q, k = latent ? w.heads * m->qk_rope : w.kv / 2;
-	lk_build_memory(b, LK_OP_ELEMENTWISE, backward ? "rotary_q_grad" : "rotary_q", 2 * b->bytes * b->tokens * q);
-	lk_build_memory(b, LK_OP_ELEMENTWISE, backward ? "rotary_k_grad" : "rotary_k", 2 * b->bytes * b->tokens * k);
+	bool latent = model->attention == LK_ATTN_MLA;
+	double q = latent ? w.heads * model->qk_rope : w.q, k = latent ? w.heads * model->qk_rope : w.kv / 2;
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "rotary_q_grad" : "rotary_q", 2 * builder->bytes * builder->tokens * q);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "rotary_k_grad" : "rotary_k", 2 * builder->bytes * builder->tokens * k);
 }
 
 /* Low-rank adapters beside a frozen projection [k -> n]: two thin products. */
-static void adapter(lk_builder *b, double n, double k, bool backward) {
-	if (b->train_base) return;
-	double r = b->job->lora_rank;
-	lk_build_gemm(b, "adapter_a", b->tokens, r, k);
-	lk_build_gemm(b, "adapter_b", b->tokens, n, r);
+static void adapter(lk_builder *builder, double n, double k, bool backward) {
+	if (builder->train_base) return;
+	double r = builder->job->lora_rank;
+	lk_build_gemm(builder, "adapter_a", builder->tokens, r, k);
+	lk_build_gemm(builder, "adapter_b", builder->tokens, n, r);
 	if (!backward) return;
-	lk_build_gemm(b, "adapter_a_grad", r, k, b->tokens);
-	lk_build_gemm(b, "adapter_b_grad", n, r, b->tokens);
+	lk_build_gemm(builder, "adapter_a_grad", r, k, builder->tokens);
+	lk_build_gemm(builder, "adapter_b_grad", n, r, builder->tokens);
 }
 
-static void projections_forward(lk_builder *b, struct lk_widths w, bool cross) {
-	const lk_model *m = b->model;
-	if (cross && b->memory_tokens != b->tokens) {
-		lk_build_gemm(b, "q_proj", b->tokens, w.q, m->hidden);
-		lk_build_gemm(b, "kv_proj", b->memory_tokens, w.kv, m->hidden);
+static void projections_forward(lk_builder *builder, struct lk_widths w, bool cross) {
+	const lk_model *model = builder->model;
+	if (cross && builder->memory_tokens != builder->tokens) {
+		lk_build_gemm(builder, "q_proj", builder->tokens, w.q, model->hidden);
+		lk_build_gemm(builder, "kv_proj", builder->memory_tokens, w.kv, model->hidden);
 		return;
 	}
-	if (m->attention != LK_ATTN_MLA) {
-		lk_build_gemm(b, "qkv_proj", b->tokens, w.q + w.kv, m->hidden);
-		if (m->qkv_bias && !b->job->fused_kernels)
-			lk_build_memory(b, LK_OP_ELEMENTWISE, "qkv_bias", 2 * b->bytes * b->tokens * (w.q + w.kv));
+	if (model->attention != LK_ATTN_MLA) {
+		lk_build_gemm(builder, "qkv_proj", builder->tokens, w.q + w.kv, model->hidden);
+		if (model->qkv_bias && !builder->job->fused_kernels)
+			lk_build_memory(builder, LK_OP_ELEMENTWISE, "qkv_bias", 2 * builder->bytes * builder->tokens * (w.q + w.kv));
 		return;
 	}
-	if (m->q_lora) {
-		lk_build_gemm(b, "q_down", b->tokens, m->q_lora, m->hidden);
-		lk_build_memory(b, LK_OP_NORM, "q_norm", 2 * b->bytes * b->tokens * m->q_lora);
+	if (model->q_lora) {
+		lk_build_gemm(builder, "q_down", builder->tokens, model->q_lora, model->hidden);
+		lk_build_memory(builder, LK_OP_NORM, "q_norm", 2 * builder->bytes * builder->tokens * model->q_lora);
 	}
-	lk_build_gemm(b, "q_up", b->tokens, w.q, m->q_lora ? m->q_lora : m->hidden);
-	lk_build_gemm(b, "kv_down", b->tokens, m->kv_lora + m->qk_rope, m->hidden);
-	lk_build_memory(b, LK_OP_NORM, "kv_norm", 2 * b->bytes * b->tokens * m->kv_lora);
-	lk_build_gemm(b, "kv_up", b->tokens, w.kv, m->kv_lora);
+	lk_build_gemm(builder, "q_up", builder->tokens, w.q, model->q_lora ? model->q_lora : model->hidden);
+	lk_build_gemm(builder, "kv_down", builder->tokens, model->kv_lora + model->qk_rope, model->hidden);
+	lk_build_memory(builder, LK_OP_NORM, "kv_norm", 2 * builder->bytes * builder->tokens * model->kv_lora);
+	lk_build_gemm(builder, "kv_up", builder->tokens, w.kv, model->kv_lora);
 }
 
-static void projections_backward(lk_builder *b, struct lk_widths w, bool input, bool weight) {
-	const lk_model *m = b->model;
-	if (m->attention != LK_ATTN_MLA) {
-		lk_build_column_backward(b, "qkv_proj_grad", w.q + w.kv, m->hidden, input, weight);
+static void projections_backward(lk_builder *builder, struct lk_widths w, bool input, bool weight) {
+	const lk_model *model = builder->model;
+	if (model->attention != LK_ATTN_MLA) {
+		lk_build_column_backward(builder, "qkv_proj_grad", w.q + w.kv, model->hidden, input, weight);
 		return;
 	}
-	lk_build_row_backward(b, "kv_up_grad", w.kv, m->kv_lora, input, weight);
-	if (input) lk_build_memory(b, LK_OP_NORM, "kv_norm_grad", 3 * b->bytes * b->tokens * m->kv_lora);
-	lk_build_row_backward(b, "kv_down_grad", m->kv_lora + m->qk_rope, m->hidden, input, weight);
-	lk_build_row_backward(b, "q_up_grad", w.q, m->q_lora ? m->q_lora : m->hidden, input, weight);
-	if (m->q_lora) {
-		if (input) lk_build_memory(b, LK_OP_NORM, "q_norm_grad", 3 * b->bytes * b->tokens * m->q_lora);
-		lk_build_column_backward(b, "q_down_grad", m->q_lora, m->hidden, input, weight);
+	lk_build_row_backward(builder, "kv_up_grad", w.kv, model->kv_lora, input, weight);
+	if (input) lk_build_memory(builder, LK_OP_NORM, "kv_norm_grad", 3 * builder->bytes * builder->tokens * model->kv_lora);
+	lk_build_row_backward(builder, "kv_down_grad", model->kv_lora + model->qk_rope, model->hidden, input, weight);
+	lk_build_row_backward(builder, "q_up_grad", w.q, model->q_lora ? model->q_lora : model->hidden, input, weight);
+	if (model->q_lora) {
+		if (input) lk_build_memory(builder, LK_OP_NORM, "q_norm_grad", 3 * builder->bytes * builder->tokens * model->q_lora);
+		lk_build_column_backward(builder, "q_down_grad", model->q_lora, model->hidden, input, weight);
 	}
 }
 
-void lk_build_attention_forward(lk_builder *b, const lk_layer_shape *s, bool cross) {
-	struct lk_widths w = widths(b);
-	double row = lk_build_row_bytes(b);
-	lk_build_memory(b, LK_OP_NORM, cross ? "cross_norm" : "input_norm", 2 * row);
-	if (b->phase != LK_PHASE_RECOMPUTE || cross) lk_build_save(b, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
-	lk_build_save(b, norm_out(b), LK_OWN_ACTIVATIONS);
-	lk_build_quantize_normed(b);
-	lk_build_tp_enter(b, "gather_attention_input");
-	projections_forward(b, w, cross);
-	lk_build_save(b, qkv_saved(b, w, cross), LK_OWN_ACTIVATIONS);
-	adapter(b, w.q + w.kv, b->model->hidden, false);
-	if (!cross) positions(b, s, w, false);
-	if (!b->job->fused_kernels)
-		lk_build_memory(b, LK_OP_ELEMENTWISE, "split_heads", 2 * b->bytes * b->tokens * (w.q + w.kv) / 2);
-	core(b, s, w, false);
-	lk_build_save(b, core_saved(b, s, w), LK_OWN_ACTIVATIONS);
-	lk_build_quantize(b, b->tokens * w.v);
-	lk_build_gemm(b, "out_proj", b->tokens, b->model->hidden, w.v);
-	adapter(b, b->model->hidden, w.v, false);
-	lk_build_tp_leave(b, "reduce_attention_output");
-	if (b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_attention_norm", 2 * row);
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual", lk_build_residual_bytes(b));
-	lk_build_save(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
+void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape, bool cross) {
+	struct lk_widths w = widths(builder);
+	double row = lk_build_row_bytes(builder);
+	lk_build_memory(builder, LK_OP_NORM, cross ? "cross_norm" : "input_norm", 2 * row);
+	if (builder->phase != LK_PHASE_RECOMPUTE || cross) lk_build_save(builder, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
+	lk_build_save(builder, norm_out(builder), LK_OWN_ACTIVATIONS);
+	lk_build_quantize_normed(builder);
+	lk_build_tp_enter(builder, "gather_attention_input");
+	projections_forward(builder, w, cross);
+	lk_build_save(builder, qkv_saved(builder, w, cross), LK_OWN_ACTIVATIONS);
+	adapter(builder, w.q + w.kv, builder->model->hidden, false);
+	if (!cross) positions(builder, shape, w, false);
+	if (!builder->job->fused_kernels)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "split_heads", 2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
+	core(builder, shape, w, false);
+	lk_build_save(builder, core_saved(builder, shape, w), LK_OWN_ACTIVATIONS);
+	lk_build_quantize(builder, builder->tokens * w.v);
+	lk_build_gemm(builder, "out_proj", builder->tokens, builder->model->hidden, w.v);
+	adapter(builder, builder->model->hidden, w.v, false);
+	lk_build_tp_leave(builder, "reduce_attention_output");
+	if (builder->model->norms_per_layer >= 4) lk_build_memory(builder, LK_OP_NORM, "post_attention_norm", 2 * row);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual", lk_build_residual_bytes(builder));
+	lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 }
 
 /* What a split backward keeps between its two passes: the output of the core and the gradients behind both products. */
-static double kept_for_weights(const lk_builder *b, struct lk_widths w) {
-	return b->bytes * (b->rows * b->model->hidden + b->tokens * (w.v + w.q + w.kv));
+static double kept_for_weights(const lk_builder *builder, struct lk_widths w) {
+	return builder->bytes * (builder->rows * builder->model->hidden + builder->tokens * (w.v + w.q + w.kv));
 }
 
-void lk_build_attention_backward(lk_builder *b, const lk_layer_shape *s, bool cross, bool input, bool weight) {
-	struct lk_widths w = widths(b);
-	double row = lk_build_row_bytes(b);
-	bool last = weight || !b->train_base; /* this block is the last that needs the inputs of products */
+void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool cross, bool input, bool weight) {
+	struct lk_widths w = widths(builder);
+	double row = lk_build_row_bytes(builder);
+	bool last = weight || !builder->train_base; /* this block is the last that needs the inputs of products */
 	if (input) {
-		lk_build_memory(b, LK_OP_ELEMENTWISE, "attention_residual_grad", lk_build_residual_bytes(b));
-		lk_build_release(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual_grad", lk_build_residual_bytes(builder));
+		lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 	}
-	if (input && b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_attention_norm_grad", 3 * row);
-	if (input || b->sp) lk_build_tp_leave_backward(b, "gather_attention_grad");
-	if (weight && b->model->out_bias) lk_build_bias_grad(b, "out_bias_grad", b->rows, b->model->hidden);
-	lk_build_row_backward(b, "out_proj_grad", b->model->hidden, w.v, input, weight);
+	if (input && builder->model->norms_per_layer >= 4) lk_build_memory(builder, LK_OP_NORM, "post_attention_norm_grad", 3 * row);
+	if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_attention_grad");
+	if (weight && builder->model->out_bias) lk_build_bias_grad(builder, "out_bias_grad", builder->rows, builder->model->hidden);
+	lk_build_row_backward(builder, "out_proj_grad", builder->model->hidden, w.v, input, weight);
 	if (input) {
-		adapter(b, b->model->hidden, w.v, true);
-		core(b, s, w, true);
-		lk_build_release(b, core_saved(b, s, w), LK_OWN_ACTIVATIONS);
-		if (!b->job->fused_kernels)
-			lk_build_memory(b, LK_OP_ELEMENTWISE, "merge_heads_grad", 2 * b->bytes * b->tokens * (w.q + w.kv) / 2);
-		if (!cross) positions(b, s, w, true);
-		adapter(b, w.q + w.kv, b->model->hidden, true);
+		adapter(builder, builder->model->hidden, w.v, true);
+		core(builder, shape, w, true);
+		lk_build_release(builder, core_saved(builder, shape, w), LK_OWN_ACTIVATIONS);
+		if (!builder->job->fused_kernels)
+			lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_heads_grad", 2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
+		if (!cross) positions(builder, shape, w, true);
+		adapter(builder, w.q + w.kv, builder->model->hidden, true);
 	}
-	if (weight && b->model->qkv_bias) lk_build_bias_grad(b, "qkv_bias_grad", b->tokens, w.q + w.kv);
-	projections_backward(b, w, input, weight);
-	if (input) lk_build_release(b, qkv_saved(b, w, cross), LK_OWN_ACTIVATIONS);
-	if (last) lk_build_release(b, norm_out(b), LK_OWN_ACTIVATIONS);
-	if (input && !last) lk_build_save(b, kept_for_weights(b, w), LK_OWN_ACTIVATIONS);
-	if (!input && weight) lk_build_release(b, kept_for_weights(b, w), LK_OWN_ACTIVATIONS);
+	if (weight && builder->model->qkv_bias) lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, w.q + w.kv);
+	projections_backward(builder, w, input, weight);
+	if (input) lk_build_release(builder, qkv_saved(builder, w, cross), LK_OWN_ACTIVATIONS);
+	if (last) lk_build_release(builder, norm_out(builder), LK_OWN_ACTIVATIONS);
+	if (input && !last) lk_build_save(builder, kept_for_weights(builder, w), LK_OWN_ACTIVATIONS);
+	if (!input && weight) lk_build_release(builder, kept_for_weights(builder, w), LK_OWN_ACTIVATIONS);
 	if (!input) return;
-	lk_build_memory(b, LK_OP_NORM, cross ? "cross_norm_grad" : "input_norm_grad", 3 * row);
-	lk_build_release(b, row, LK_OWN_ACTIVATIONS);
-	if (b->train_base) lk_build_norm_weight_grad(b, 2 * row);
+	lk_build_memory(builder, LK_OP_NORM, cross ? "cross_norm_grad" : "input_norm_grad", 3 * row);
+	lk_build_release(builder, row, LK_OWN_ACTIVATIONS);
+	if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * row);
 }

@@ -4,87 +4,87 @@
 #include "model/layout/job.h"
 
 /* Fully sharded parameters of an end: gathered before it runs, for it and its backward; gradients scattered behind. */
-static void gather_end(lk_builder *b, lk_rank_params p) {
-	if (b->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(b->job) <= 1 || p.dense <= 0) return;
-	lk_build_traffic(b, "gather_weights", LK_OP_ALLGATHER, b->bytes * p.dense, 0, true, false);
-	lk_build_wait(b, LK_STREAM_DP);
+static void gather_end(lk_builder *builder, lk_rank_params p) {
+	if (builder->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(builder->job) <= 1 || p.dense <= 0) return;
+	lk_build_traffic(builder, "gather_weights", LK_OP_ALLGATHER, builder->bytes * p.dense, 0, true, false);
+	lk_build_wait(builder, LK_STREAM_DP);
 }
 
 /* The head's weights are whole from its forward to its backward pass. */
-static double gathered_head(const lk_builder *b) {
-	bool whole = b->job->sharding < LK_SHARD_ZERO3 || lk_sizes_dp_ranks(b->job) <= 1;
-	return whole ? 0 : b->bytes * lk_sizes_head(b->job).dense;
+static double gathered_head(const lk_builder *builder) {
+	bool whole = builder->job->sharding < LK_SHARD_ZERO3 || lk_sizes_dp_ranks(builder->job) <= 1;
+	return whole ? 0 : builder->bytes * lk_sizes_head(builder->job).dense;
 }
 
-static void scatter_end(lk_builder *b, lk_rank_params p) {
-	if (b->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(b->job) <= 1) return;
-	lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, lk_sizes_wire_bytes(b->job) * p.trained_dense, 0,
+static void scatter_end(lk_builder *builder, lk_rank_params p) {
+	if (builder->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(builder->job) <= 1) return;
+	lk_build_traffic(builder, "scatter_gradients", LK_OP_REDUCESCATTER, lk_sizes_wire_bytes(builder->job) * p.trained_dense, 0,
 					 false, false);
 }
 
-static void embedding_forward(lk_builder *b) {
-	const lk_model *m = b->model;
-	gather_end(b, lk_sizes_embedding(b->job));
-	if (m->network == LK_NET_CONV) {
-		lk_build_conv_stem(b, true);
+static void embedding_forward(lk_builder *builder) {
+	const lk_model *model = builder->model;
+	gather_end(builder, lk_sizes_embedding(builder->job));
+	if (model->network == LK_NET_CONV) {
+		lk_build_conv_stem(builder, true);
 		return;
 	}
-	double out = b->bytes * b->tokens * m->hidden;
-	if (m->image > 0) {
-		lk_build_gemm(b, "patch_conv", b->tokens, m->hidden, (double)m->patch * m->patch * m->channels);
-		if (b->graph->ops.count) b->graph->ops.kind[b->graph->ops.count - 1] = LK_OP_CONV;
+	double out = builder->bytes * builder->tokens * model->hidden;
+	if (model->image > 0) {
+		lk_build_gemm(builder, "patch_conv", builder->tokens, model->hidden, (double)model->patch * model->patch * model->channels);
+		if (builder->graph->ops.count) builder->graph->ops.kind[builder->graph->ops.count - 1] = LK_OP_CONV;
 	} else {
-		lk_build_memory(b, LK_OP_EMBEDDING, "embedding", 2 * out);
+		lk_build_memory(builder, LK_OP_EMBEDDING, "embedding", 2 * out);
 	}
-	if (m->position_rows > 0) lk_build_memory(b, LK_OP_ELEMENTWISE, "add_positions", 2 * out);
-	if (b->tp > 1)
-		lk_build_collective(b, b->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP,
+	if (model->position_rows > 0) lk_build_memory(builder, LK_OP_ELEMENTWISE, "add_positions", 2 * out);
+	if (builder->tp > 1)
+		lk_build_collective(builder, builder->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP,
 							"reduce_embedding", out, false);
-	if (m->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm", 2 * lk_build_row_bytes(b));
-	if (b->train_base) lk_build_save(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
+	if (model->embed_norm) lk_build_memory(builder, LK_OP_NORM, "embedding_norm", 2 * lk_build_row_bytes(builder));
+	if (builder->train_base) lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 }
 
-static void embedding_backward(lk_builder *b) {
-	double out = b->bytes * b->tokens * b->model->hidden;
-	if (!b->train_base) return;
-	if (b->model->network == LK_NET_CONV) {
-		lk_build_conv_stem(b, false);
-		scatter_end(b, lk_sizes_embedding(b->job));
+static void embedding_backward(lk_builder *builder) {
+	double out = builder->bytes * builder->tokens * builder->model->hidden;
+	if (!builder->train_base) return;
+	if (builder->model->network == LK_NET_CONV) {
+		lk_build_conv_stem(builder, false);
+		scatter_end(builder, lk_sizes_embedding(builder->job));
 		return;
 	}
-	if (b->model->embed_norm) lk_build_memory(b, LK_OP_NORM, "embedding_norm_grad", 3 * lk_build_row_bytes(b));
-	if (b->tp > 1 && b->sp)
-		lk_build_collective(b, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, "gather_embedding_grad", out, false);
-	lk_build_memory(b, LK_OP_EMBEDDING, "embedding_grad", 3 * out);
-	lk_build_release(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
-	scatter_end(b, lk_sizes_embedding(b->job));
+	if (builder->model->embed_norm) lk_build_memory(builder, LK_OP_NORM, "embedding_norm_grad", 3 * lk_build_row_bytes(builder));
+	if (builder->tp > 1 && builder->sp)
+		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, "gather_embedding_grad", out, false);
+	lk_build_memory(builder, LK_OP_EMBEDDING, "embedding_grad", 3 * out);
+	lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
+	scatter_end(builder, lk_sizes_embedding(builder->job));
 }
 
-lk_status lk_build_embedding(lk_builder *b, lk_block_pass pass, uint32_t *block) {
+lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *block) {
 	bool forward = pass == LK_BLOCK_FORWARD;
-	lk_build_stack(b, false);
-	if (!b->embed_block[pass]) {
-		b->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
-		b->pending = 0;
-		lk_graph_begin_block(b->graph, forward ? "embedding forward" : "embedding backward");
+	lk_build_stack(builder, false);
+	if (!builder->embed_block[pass]) {
+		builder->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
+		builder->pending = 0;
+		lk_graph_begin_block(builder->graph, forward ? "embedding forward" : "embedding backward");
 		if (forward)
-			embedding_forward(b);
+			embedding_forward(builder);
 		else
-			embedding_backward(b);
-		LK_TRY(lk_graph_end_block(b->graph, block, b->err));
-		b->embed_block[pass] = *block + 1;
+			embedding_backward(builder);
+		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
+		builder->embed_block[pass] = *block + 1;
 	}
-	*block = b->embed_block[pass] - 1;
+	*block = builder->embed_block[pass] - 1;
 	return LK_OK;
 }
 
 /* ---- head ---- */
 
-static double vocabulary(const lk_builder *b) {
-	return b->job->padded_vocab / b->tp;
+static double vocabulary(const lk_builder *builder) {
+	return builder->job->padded_vocab / builder->tp;
 }
-static bool fused_loss(const lk_builder *b) {
-	return b->job->fused_cross_entropy == LK_ON;
+static bool fused_loss(const lk_builder *builder) {
+	return builder->job->fused_cross_entropy == LK_ON;
 }
 
 /* Bytes per logit: most while the loss is computed, kept until the backward pass, most while its gradient is. */
@@ -97,92 +97,92 @@ struct lk_logit_bytes {
  * one for the logarithm, which stays, and in the backward pass the gradients of both, while the caller still holds the
  * 16-bit logits; compiled it goes from 16 bits to 16 bits. Transformer Engine's and Liger's kernels write the gradient
  * over the logits. */
-static struct lk_logit_bytes logit_bytes(const lk_builder *b) {
-	double narrow = b->bytes;
-	if (fused_loss(b) && !b->job->native_loss_fusion) return (struct lk_logit_bytes){narrow, narrow, narrow};
-	if (b->job->compile) return (struct lk_logit_bytes){narrow, narrow, 2 * narrow};
-	if (!lk_job_like_megatron(b->job)) return (struct lk_logit_bytes){narrow + 8, narrow + 4, narrow + 12};
-	return (struct lk_logit_bytes){narrow + (fused_loss(b) ? 8 : 4), 4, narrow + 4};
+static struct lk_logit_bytes logit_bytes(const lk_builder *builder) {
+	double narrow = builder->bytes;
+	if (fused_loss(builder) && !builder->job->native_loss_fusion) return (struct lk_logit_bytes){narrow, narrow, narrow};
+	if (builder->job->compile) return (struct lk_logit_bytes){narrow, narrow, 2 * narrow};
+	if (!lk_job_like_megatron(builder->job)) return (struct lk_logit_bytes){narrow + 8, narrow + 4, narrow + 12};
+	return (struct lk_logit_bytes){narrow + (fused_loss(builder) ? 8 : 4), 4, narrow + 4};
 }
 
 /* Vocabulary-parallel cross-entropy: maximum, predicted logit and sum of exponentials are reduced over TP. */
-static void loss(lk_builder *b) {
+static void loss(lk_builder *builder) {
 	static const char *const names[] = {"loss_max", "loss_target", "loss_sum"};
-	double logits = b->tokens * vocabulary(b);
-	struct lk_logit_bytes each = logit_bytes(b);
-	lk_build_memory(b, LK_OP_LOSS, "cross_entropy", logits * (fused_loss(b) ? b->bytes : b->bytes + 4 * 4));
-	lk_build_save(b, logits * each.forward, LK_OWN_LOGITS);
-	for (int i = 0; i < 3 && b->tp > 1; i++)
-		lk_build_collective(b, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP, names[i], 4 * b->tokens, false);
-	if (!fused_loss(b)) lk_build_memory(b, LK_OP_LOSS, "softmax_divide", logits * 8);
-	lk_build_release(b, logits * (each.forward - each.kept), LK_OWN_LOGITS);
+	double logits = builder->tokens * vocabulary(builder);
+	struct lk_logit_bytes each = logit_bytes(builder);
+	lk_build_memory(builder, LK_OP_LOSS, "cross_entropy", logits * (fused_loss(builder) ? builder->bytes : builder->bytes + 4 * 4));
+	lk_build_save(builder, logits * each.forward, LK_OWN_LOGITS);
+	for (int i = 0; i < 3 && builder->tp > 1; i++)
+		lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP, names[i], 4 * builder->tokens, false);
+	if (!fused_loss(builder)) lk_build_memory(builder, LK_OP_LOSS, "softmax_divide", logits * 8);
+	lk_build_release(builder, logits * (each.forward - each.kept), LK_OWN_LOGITS);
 }
 
 /* Inputs of the final norm and of the product. */
-static double head_saved(const lk_builder *b) {
-	int rows = (b->model->final_norm ? 2 : 1) + (b->model->head_transform ? 3 : 0); /* dense, activation, norm */
-	return rows * lk_build_row_bytes(b);
+static double head_saved(const lk_builder *builder) {
+	int rows = (builder->model->final_norm ? 2 : 1) + (builder->model->head_transform ? 3 : 0); /* dense, activation, norm */
+	return rows * lk_build_row_bytes(builder);
 }
 
-static void head_forward(lk_builder *b) {
-	const lk_model *m = b->model;
-	gather_end(b, lk_sizes_head(b->job));
-	if (m->network == LK_NET_CONV) {
-		lk_build_conv_head(b, true);
+static void head_forward(lk_builder *builder) {
+	const lk_model *model = builder->model;
+	gather_end(builder, lk_sizes_head(builder->job));
+	if (model->network == LK_NET_CONV) {
+		lk_build_conv_head(builder, true);
 		return;
 	}
-	if (m->vocab > 0 && gathered_head(b) > 0) lk_build_save(b, gathered_head(b), LK_OWN_BUFFERS);
-	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm", 2 * lk_build_row_bytes(b));
-	if (m->pooler) lk_build_gemm(b, "pooler", b->batch, m->hidden, m->hidden);
-	if (m->vocab <= 0) return;
-	lk_build_tp_enter(b, "gather_head_input");
-	lk_build_gemm(b, "lm_head", b->tokens, vocabulary(b), m->hidden);
-	lk_build_save(b, head_saved(b), LK_OWN_ACTIVATIONS);
-	loss(b);
+	if (model->vocab > 0 && gathered_head(builder) > 0) lk_build_save(builder, gathered_head(builder), LK_OWN_BUFFERS);
+	if (model->final_norm) lk_build_memory(builder, LK_OP_NORM, "final_norm", 2 * lk_build_row_bytes(builder));
+	if (model->pooler) lk_build_gemm(builder, "pooler", builder->batch, model->hidden, model->hidden);
+	if (model->vocab <= 0) return;
+	lk_build_tp_enter(builder, "gather_head_input");
+	lk_build_gemm(builder, "lm_head", builder->tokens, vocabulary(builder), model->hidden);
+	lk_build_save(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
+	loss(builder);
 }
 
-static void head_backward(lk_builder *b) {
-	const lk_model *m = b->model;
-	if (m->network == LK_NET_CONV) {
-		lk_build_conv_head(b, false);
-		scatter_end(b, lk_sizes_head(b->job));
+static void head_backward(lk_builder *builder) {
+	const lk_model *model = builder->model;
+	if (model->network == LK_NET_CONV) {
+		lk_build_conv_head(builder, false);
+		scatter_end(builder, lk_sizes_head(builder->job));
 		return;
 	}
-	if (m->vocab > 0) {
-		double logits = b->tokens * vocabulary(b);
-		struct lk_logit_bytes each = logit_bytes(b);
-		lk_build_memory(b, LK_OP_LOSS, "cross_entropy_grad", logits * (fused_loss(b) ? 2 * b->bytes : 8 + b->bytes));
-		lk_build_save(b, logits * (each.backward - each.kept), LK_OWN_LOGITS);
-		lk_build_release(b, logits * (each.backward - b->bytes), LK_OWN_LOGITS);
-		lk_build_column_backward(b, "lm_head_grad", vocabulary(b), m->hidden, true, b->train_base);
-		lk_build_release(b, logits * b->bytes, LK_OWN_LOGITS);
+	if (model->vocab > 0) {
+		double logits = builder->tokens * vocabulary(builder);
+		struct lk_logit_bytes each = logit_bytes(builder);
+		lk_build_memory(builder, LK_OP_LOSS, "cross_entropy_grad", logits * (fused_loss(builder) ? 2 * builder->bytes : 8 + builder->bytes));
+		lk_build_save(builder, logits * (each.backward - each.kept), LK_OWN_LOGITS);
+		lk_build_release(builder, logits * (each.backward - builder->bytes), LK_OWN_LOGITS);
+		lk_build_column_backward(builder, "lm_head_grad", vocabulary(builder), model->hidden, true, builder->train_base);
+		lk_build_release(builder, logits * builder->bytes, LK_OWN_LOGITS);
 	}
-	if (m->final_norm) lk_build_memory(b, LK_OP_NORM, "final_norm_grad", 3 * lk_build_row_bytes(b));
-	if (m->vocab > 0) lk_build_release(b, head_saved(b), LK_OWN_ACTIVATIONS);
-	if (b->train_base) scatter_end(b, lk_sizes_head(b->job));
-	if (m->vocab > 0 && gathered_head(b) > 0) lk_build_release(b, gathered_head(b), LK_OWN_BUFFERS);
+	if (model->final_norm) lk_build_memory(builder, LK_OP_NORM, "final_norm_grad", 3 * lk_build_row_bytes(builder));
+	if (model->vocab > 0) lk_build_release(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
+	if (builder->train_base) scatter_end(builder, lk_sizes_head(builder->job));
+	if (model->vocab > 0 && gathered_head(builder) > 0) lk_build_release(builder, gathered_head(builder), LK_OWN_BUFFERS);
 }
 
 /* A multi-token prediction module is one more layer with its own pass through the head; the builder runs the head once
  * more for each (DeepSeek-V3 report, section 2.2). */
-lk_status lk_build_head(lk_builder *b, lk_block_pass pass, uint32_t *block) {
+lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block) {
 	bool forward = pass == LK_BLOCK_FORWARD;
 	double tokens;
-	lk_build_stack(b, true);
-	tokens = b->tokens;
-	if (b->job->logit_share > 0) b->tokens *= b->job->logit_share;
-	if (!b->head_block[pass]) {
-		b->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
-		b->pending = 0;
-		lk_graph_begin_block(b->graph, forward ? "head forward" : "head backward");
+	lk_build_stack(builder, true);
+	tokens = builder->tokens;
+	if (builder->job->logit_share > 0) builder->tokens *= builder->job->logit_share;
+	if (!builder->head_block[pass]) {
+		builder->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
+		builder->pending = 0;
+		lk_graph_begin_block(builder->graph, forward ? "head forward" : "head backward");
 		if (forward)
-			head_forward(b);
+			head_forward(builder);
 		else
-			head_backward(b);
-		LK_TRY(lk_graph_end_block(b->graph, block, b->err));
-		b->head_block[pass] = *block + 1;
+			head_backward(builder);
+		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
+		builder->head_block[pass] = *block + 1;
 	}
-	b->tokens = tokens;
-	*block = b->head_block[pass] - 1;
+	builder->tokens = tokens;
+	*block = builder->head_block[pass] - 1;
 	return LK_OK;
 }

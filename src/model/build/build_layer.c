@@ -9,102 +9,102 @@ static bool same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
 	       a->unit == b->unit;
 }
 
-static double sequence(const lk_builder *b) {
-	const lk_model *m = b->model;
-	if (m->image > 0 && m->patch > 0) return (double)(m->image / m->patch) * (m->image / m->patch) + 1;
-	return b->job->seq;
+static double sequence(const lk_builder *builder) {
+	const lk_model *model = builder->model;
+	if (model->image > 0 && model->patch > 0) return (double)(model->image / model->patch) * (model->image / model->patch) + 1;
+	return builder->job->seq;
 }
 
-static double decoder_sequence(const lk_builder *b) {
-	return b->model->network == LK_NET_ENCDEC && b->job->decoder_seq > 0 ? b->job->decoder_seq : sequence(b);
+static double decoder_sequence(const lk_builder *builder) {
+	return builder->model->network == LK_NET_ENCDEC && builder->job->decoder_seq > 0 ? builder->job->decoder_seq : sequence(builder);
 }
 
-void lk_build_stack(lk_builder *b, bool decoder) {
-	b->memory_tokens = b->job->mbs * sequence(b) / b->job->cp;
-	b->tokens = decoder ? b->job->mbs * decoder_sequence(b) / b->job->cp : b->memory_tokens;
-	b->rows = b->sp ? b->tokens / b->tp : b->tokens;
+void lk_build_stack(lk_builder *builder, bool decoder) {
+	builder->memory_tokens = builder->job->mbs * sequence(builder) / builder->job->cp;
+	builder->tokens = decoder ? builder->job->mbs * decoder_sequence(builder) / builder->job->cp : builder->memory_tokens;
+	builder->rows = builder->sp ? builder->tokens / builder->tp : builder->tokens;
 }
 
-static int shape_index(lk_builder *b, int layer) {
-	const lk_model *m = b->model;
-	bool decoder = m->network == LK_NET_DECODER || (m->network == LK_NET_ENCDEC && layer >= m->layers);
+static int shape_index(lk_builder *builder, int layer) {
+	const lk_model *model = builder->model;
+	bool decoder = model->network == LK_NET_DECODER || (model->network == LK_NET_ENCDEC && layer >= model->layers);
 	lk_layer_shape shape = {
-		.moe = lk_model_is_moe(m, layer),
-		.cross = m->network == LK_NET_ENCDEC && decoder,
+		.moe = lk_model_is_moe(model, layer),
+		.cross = model->network == LK_NET_ENCDEC && decoder,
 		.causal = decoder,
-		.window = lk_model_window(m, layer),
-		.unit = m->network == LK_NET_CONV ? 1 + lk_convnet_unit(m, layer).kind : 0,
-		.queries = (decoder ? decoder_sequence(b) : sequence(b)) / b->job->cp,
-		.keys = decoder ? decoder_sequence(b) : sequence(b),
+		.window = lk_model_window(model, layer),
+		.unit = model->network == LK_NET_CONV ? 1 + lk_convnet_unit(model, layer).kind : 0,
+		.queries = (decoder ? decoder_sequence(builder) : sequence(builder)) / builder->job->cp,
+		.keys = decoder ? decoder_sequence(builder) : sequence(builder),
 	};
-	for (int i = 0; i < b->shape_count; i++)
-		if (same_shape(&b->shapes[i], &shape)) return i;
-	if (b->shape_count == LK_LAYER_SHAPES) return LK_LAYER_SHAPES - 1;
-	b->shapes[b->shape_count] = shape;
-	return b->shape_count++;
+	for (int i = 0; i < builder->shape_count; i++)
+		if (same_shape(&builder->shapes[i], &shape)) return i;
+	if (builder->shape_count == LK_LAYER_SHAPES) return LK_LAYER_SHAPES - 1;
+	builder->shapes[builder->shape_count] = shape;
+	return builder->shape_count++;
 }
 
 /* Cross-attention: every query sees the whole of the encoder's output. */
-static lk_layer_shape across(const lk_builder *b, const lk_layer_shape *shape) {
+static lk_layer_shape across(const lk_builder *builder, const lk_layer_shape *shape) {
 	lk_layer_shape cross = *shape;
-	cross.keys = sequence(b);
+	cross.keys = sequence(builder);
 	cross.causal = false;
 	cross.window = 0;
 	return cross;
 }
 
-static void forward(lk_builder *b, const lk_layer_shape *shape) {
-	lk_layer_shape cross = across(b, shape);
-	lk_build_attention_forward(b, shape, false);
-	if (shape->cross) lk_build_attention_forward(b, &cross, true);
+static void forward(lk_builder *builder, const lk_layer_shape *shape) {
+	lk_layer_shape cross = across(builder, shape);
+	lk_build_attention_forward(builder, shape, false);
+	if (shape->cross) lk_build_attention_forward(builder, &cross, true);
 	if (shape->moe)
-		lk_build_moe_forward(b);
+		lk_build_moe_forward(builder);
 	else
-		lk_build_mlp_forward(b, shape);
+		lk_build_mlp_forward(builder, shape);
 }
 
 /* Selective recomputation outside Megatron-LM (torchtitan's per-operation policy): attention is kept, every second
  * matrix product and all that is cheap is done again. */
-static void replay_selected(lk_builder *b, const lk_layer_shape *shape) {
-	const lk_model *m = b->model;
-	double row = b->bytes * b->rows * m->hidden, heads = (double)m->heads * m->head_dim / b->tp;
-	double up = m->ffn / b->tp;
-	uint8_t phase = b->phase;
-	b->phase = LK_PHASE_RECOMPUTE;
-	lk_build_memory(b, LK_OP_NORM, "input_norm", 2 * row);
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "rotary", 4 * b->bytes * b->tokens * heads);
-	lk_build_gemm(b, "out_proj", b->tokens, m->hidden, heads);
-	lk_build_memory(b, LK_OP_NORM, "post_norm", 2 * row);
+static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
+	const lk_model *model = builder->model;
+	double row = builder->bytes * builder->rows * model->hidden, heads = (double)model->heads * model->head_dim / builder->tp;
+	double up = model->ffn / builder->tp;
+	uint8_t phase = builder->phase;
+	builder->phase = LK_PHASE_RECOMPUTE;
+	lk_build_memory(builder, LK_OP_NORM, "input_norm", 2 * row);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary", 4 * builder->bytes * builder->tokens * heads);
+	lk_build_gemm(builder, "out_proj", builder->tokens, model->hidden, heads);
+	lk_build_memory(builder, LK_OP_NORM, "post_norm", 2 * row);
 	if (!shape->moe) {
-		lk_build_gemm(b, "mlp_up", b->tokens, up, m->hidden);
-		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation", b->bytes * b->tokens * up * (m->gated ? 3 : 2));
+		lk_build_gemm(builder, "mlp_up", builder->tokens, up, model->hidden);
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation", builder->bytes * builder->tokens * up * (model->gated ? 3 : 2));
 	}
-	b->phase = phase;
+	builder->phase = phase;
 }
 
-static void backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight) {
-	if (input && b->replays) replay_selected(b, shape);
+static void backward(lk_builder *builder, const lk_layer_shape *shape, bool input, bool weight) {
+	if (input && builder->replays) replay_selected(builder, shape);
 	if (shape->moe)
-		lk_build_moe_backward(b, input, weight);
+		lk_build_moe_backward(builder, input, weight);
 	else
-		lk_build_mlp_backward(b, shape, input, weight);
-	lk_layer_shape cross = across(b, shape);
-	if (shape->cross) lk_build_attention_backward(b, &cross, true, input, weight);
-	lk_build_attention_backward(b, shape, false, input, weight);
+		lk_build_mlp_backward(builder, shape, input, weight);
+	lk_layer_shape cross = across(builder, shape);
+	if (shape->cross) lk_build_attention_backward(builder, &cross, true, input, weight);
+	lk_build_attention_backward(builder, shape, false, input, weight);
 }
 
 /* Keeps only the layer's input of what the forward saved: the rest goes when the block ends. */
-static void drop_saved(lk_builder *b) {
-	double input = b->bytes * b->rows * b->model->hidden;
-	lk_build_release(b, b->saved - input, LK_OWN_ACTIVATIONS);
+static void drop_saved(lk_builder *builder) {
+	double input = builder->bytes * builder->rows * builder->model->hidden;
+	lk_build_release(builder, builder->saved - input, LK_OWN_ACTIVATIONS);
 }
 
 /* Streams joined by an operation that never came would be lost between blocks; a WAIT keeps the order. */
-static void settle(lk_builder *b) {
-	if (!b->pending) return;
-	lk_op op = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = b->phase, .join = b->pending, .name = "wait"};
-	b->pending = 0;
-	lk_graph_add(b->graph, &op);
+static void settle(lk_builder *builder) {
+	if (!builder->pending) return;
+	lk_op op = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = builder->phase, .join = builder->pending, .name = "wait"};
+	builder->pending = 0;
+	lk_graph_add(builder->graph, &op);
 }
 
 static const char *const pass_names[LK_BLOCK_PASSES] = {
@@ -115,93 +115,93 @@ static const char *const pass_names[LK_BLOCK_PASSES] = {
 /* Fully sharded parameters (ZeRO-3, FSDP): a layer waits for its own gathered weights, asks for the next layer's while
  * it computes, and scatters its gradients behind its backward. The order of layers does not matter here: each block
  * gathers as many bytes as it uses. */
-static double gather_before(lk_builder *b, int layer, lk_block_pass pass) {
+static double gather_before(lk_builder *builder, int layer, lk_block_pass pass) {
 	bool backward = pass >= LK_BLOCK_BACKWARD;
-	if (!lk_build_shards_layers(b->job) || pass == LK_BLOCK_WEIGHT_GRADIENT) return 0;
-	if (backward && b->job->sharding == LK_SHARD_ZERO2) return 0; /* kept since the forward */
-	lk_rank_params p = lk_sizes_layer(b->job, layer);
+	if (!lk_build_shards_layers(builder->job) || pass == LK_BLOCK_WEIGHT_GRADIENT) return 0;
+	if (backward && builder->job->sharding == LK_SHARD_ZERO2) return 0; /* kept since the forward */
+	lk_rank_params p = lk_sizes_layer(builder->job, layer);
 	lk_op wait = {
-		.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = b->phase, .wait = 1, .name = "wait_weights"};
-	lk_graph_add(b->graph, &wait);
-	lk_build_traffic(b, "gather_weights", LK_OP_ALLGATHER, b->bytes * p.dense, b->bytes * p.experts, true, true);
-	if (b->job->sharding == LK_SHARD_ZERO2) return 0; /* the whole weights are resident there */
-	double bytes = 2 * b->bytes * (p.dense + p.experts); /* its own and those of the layer that is fetched ahead */
-	lk_build_save(b, bytes, LK_OWN_BUFFERS);
-	b->saved -= bytes;
+		.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = builder->phase, .wait = 1, .name = "wait_weights"};
+	lk_graph_add(builder->graph, &wait);
+	lk_build_traffic(builder, "gather_weights", LK_OP_ALLGATHER, builder->bytes * p.dense, builder->bytes * p.experts, true, true);
+	if (builder->job->sharding == LK_SHARD_ZERO2) return 0; /* the whole weights are resident there */
+	double bytes = 2 * builder->bytes * (p.dense + p.experts); /* its own and those of the layer that is fetched ahead */
+	lk_build_save(builder, bytes, LK_OWN_BUFFERS);
+	builder->saved -= bytes;
 	return bytes;
 }
 
-static void scatter_behind(lk_builder *b, int layer, lk_block_pass pass, double gathered) {
-	lk_rank_params p = lk_sizes_layer(b->job, layer);
+static void scatter_behind(lk_builder *builder, int layer, lk_block_pass pass, double gathered) {
+	lk_rank_params p = lk_sizes_layer(builder->job, layer);
 	bool gradients =
 		pass == LK_BLOCK_BACKWARD || pass == LK_BLOCK_BACKWARD_CHECKPOINT || pass == LK_BLOCK_WEIGHT_GRADIENT;
-	double wire = lk_sizes_wire_bytes(b->job);
-	if (gradients && lk_build_shards_layers(b->job) && p.trained_dense + p.trained_experts > 0) {
-		lk_build_traffic(b, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense, wire * p.trained_experts,
+	double wire = lk_sizes_wire_bytes(builder->job);
+	if (gradients && lk_build_shards_layers(builder->job) && p.trained_dense + p.trained_experts > 0) {
+		lk_build_traffic(builder, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense, wire * p.trained_experts,
 						 false, false);
 		/* gradients as made and as sent */
-		lk_build_scratch(b, (b->bytes + wire) * (p.trained_dense + p.trained_experts), LK_OWN_BUFFERS);
+		lk_build_scratch(builder, (builder->bytes + wire) * (p.trained_dense + p.trained_experts), LK_OWN_BUFFERS);
 	}
 	if (gathered > 0) {
 		lk_op op = {.kind = LK_OP_WAIT,
 					.stream = LK_STREAM_COMPUTE,
-					.phase = b->phase,
+					.phase = builder->phase,
 					.name = "free_weights",
 					.release = gathered,
 					.release_owner = LK_OWN_BUFFERS};
-		lk_graph_add(b->graph, &op);
+		lk_graph_add(builder->graph, &op);
 	}
 }
 
-static void fill(lk_builder *b, const lk_layer_shape *shape, lk_block_pass pass) {
-	bool weight = b->train_base;
+static void fill(lk_builder *builder, const lk_layer_shape *shape, lk_block_pass pass) {
+	bool weight = builder->train_base;
 	switch (pass) {
 	case LK_BLOCK_FORWARD:
-		forward(b, shape);
+		forward(builder, shape);
 		break;
 	case LK_BLOCK_FORWARD_CHECKPOINT:
-		forward(b, shape);
-		drop_saved(b);
+		forward(builder, shape);
+		drop_saved(builder);
 		break;
 	case LK_BLOCK_BACKWARD_CHECKPOINT:
 	case LK_BLOCK_INPUT_GRADIENT_CHECKPOINT:
-		b->phase = LK_PHASE_RECOMPUTE;
-		forward(b, shape);
-		b->phase = LK_PHASE_BACKWARD;
-		backward(b, shape, true, weight && pass == LK_BLOCK_BACKWARD_CHECKPOINT);
+		builder->phase = LK_PHASE_RECOMPUTE;
+		forward(builder, shape);
+		builder->phase = LK_PHASE_BACKWARD;
+		backward(builder, shape, true, weight && pass == LK_BLOCK_BACKWARD_CHECKPOINT);
 		break;
 	case LK_BLOCK_BACKWARD:
-		backward(b, shape, true, weight);
+		backward(builder, shape, true, weight);
 		break;
 	case LK_BLOCK_INPUT_GRADIENT:
-		backward(b, shape, true, false);
+		backward(builder, shape, true, false);
 		break;
 	default: /* adapters have theirs in the backward pass */
-		if (weight) backward(b, shape, false, true);
+		if (weight) backward(builder, shape, false, true);
 	}
-	settle(b);
+	settle(builder);
 }
 
-lk_status lk_build_layer(lk_builder *b, int layer, lk_block_pass pass, uint32_t *block) {
-	int s = shape_index(b, layer);
-	lk_build_stack(b, layer >= b->model->layers);
-	if (!b->layer_block[s][pass]) {
-		const lk_layer_shape *shape = &b->shapes[s];
+lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uint32_t *block) {
+	int s = shape_index(builder, layer);
+	lk_build_stack(builder, layer >= builder->model->layers);
+	if (!builder->layer_block[s][pass]) {
+		const lk_layer_shape *shape = &builder->shapes[s];
 		char name[96];
 		snprintf(name, sizeof name, "layer %s%s%s%s", shape->moe ? "moe " : "", shape->cross ? "decoder " : "",
 				 shape->window ? "windowed " : "", pass_names[pass]);
 		bool first = pass == LK_BLOCK_FORWARD || pass == LK_BLOCK_FORWARD_CHECKPOINT;
-		b->phase = first ? LK_PHASE_FORWARD : pass == LK_BLOCK_WEIGHT_GRADIENT ? LK_PHASE_WEIGHT : LK_PHASE_BACKWARD;
-		b->saved = 0;
-		b->pending = 0;
-		lk_graph_begin_block(b->graph, name);
-		double gathered = gather_before(b, layer, pass);
-		if (shape->unit) lk_build_conv_layer(b, layer, pass);
-		else fill(b, shape, pass);
-		scatter_behind(b, layer, pass, gathered);
-		LK_TRY(lk_graph_end_block(b->graph, block, b->err));
-		b->layer_block[s][pass] = *block + 1;
+		builder->phase = first ? LK_PHASE_FORWARD : pass == LK_BLOCK_WEIGHT_GRADIENT ? LK_PHASE_WEIGHT : LK_PHASE_BACKWARD;
+		builder->saved = 0;
+		builder->pending = 0;
+		lk_graph_begin_block(builder->graph, name);
+		double gathered = gather_before(builder, layer, pass);
+		if (shape->unit) lk_build_conv_layer(builder, layer, pass);
+		else fill(builder, shape, pass);
+		scatter_behind(builder, layer, pass, gathered);
+		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
+		builder->layer_block[s][pass] = *block + 1;
 	}
-	*block = b->layer_block[s][pass] - 1;
+	*block = builder->layer_block[s][pass] - 1;
 	return LK_OK;
 }

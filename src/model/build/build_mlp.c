@@ -8,112 +8,112 @@ struct lk_mlp_width {
 	double up, inner; /* columns of the first product (gate and up), of the activation's output */
 };
 
-static struct lk_mlp_width mlp_width(const lk_builder *b, double ffn) {
-	double inner = ffn / b->tp;
-	return (struct lk_mlp_width){b->model->gated ? 2 * inner : inner, inner};
+static struct lk_mlp_width mlp_width(const lk_builder *builder, double ffn) {
+	double inner = ffn / builder->tp;
+	return (struct lk_mlp_width){builder->model->gated ? 2 * inner : inner, inner};
 }
 
 /* The activation's output, for the weight gradient of the second product: not with frozen weights, nor where selective
  * recomputation makes it again from its input. */
-static bool remakes_inner(const lk_builder *b) {
-	return b->replays || (b->job->recompute == LK_RECOMPUTE_SELECTIVE && b->job->recompute_mlp);
+static bool remakes_inner(const lk_builder *builder) {
+	return builder->replays || (builder->job->recompute == LK_RECOMPUTE_SELECTIVE && builder->job->recompute_mlp);
 }
 
-static double inner_saved(const lk_builder *b, struct lk_mlp_width w) {
-	return b->train_base && !remakes_inner(b) ? lk_build_kept_bytes(b, b->tokens * w.inner) : 0;
+static double inner_saved(const lk_builder *builder, struct lk_mlp_width w) {
+	return builder->train_base && !remakes_inner(builder) ? lk_build_kept_bytes(builder, builder->tokens * w.inner) : 0;
 }
 
-static double up_saved(const lk_builder *b, struct lk_mlp_width w) {
-	return b->bytes * b->tokens * w.up * (b->replays ? 0.5 : 1);
+static double up_saved(const lk_builder *builder, struct lk_mlp_width w) {
+	return builder->bytes * builder->tokens * w.up * (builder->replays ? 0.5 : 1);
 }
-static double mlp_saved(const lk_builder *b, struct lk_mlp_width w) {
-	return up_saved(b, w) + inner_saved(b, w);
+static double mlp_saved(const lk_builder *builder, struct lk_mlp_width w) {
+	return up_saved(builder, w) + inner_saved(builder, w);
 }
-static double norm_out(const lk_builder *b) {
-	bool made_again = b->replays || b->job->recompute_norms;
-	return b->train_base && !made_again ? lk_build_kept_bytes(b, b->rows * b->model->hidden) : 0;
+static double norm_out(const lk_builder *builder) {
+	bool made_again = builder->replays || builder->job->recompute_norms;
+	return builder->train_base && !made_again ? lk_build_kept_bytes(builder, builder->rows * builder->model->hidden) : 0;
 }
 
-static void mlp_products_forward(lk_builder *b, struct lk_mlp_width w) {
-	double h = b->model->hidden;
-	lk_build_gemm(b, "mlp_up", b->tokens, w.up, h);
-	if (!b->job->fused_kernels) lk_build_memory(b, LK_OP_ELEMENTWISE, "activation", b->bytes * b->tokens * (w.up + w.inner));
-	lk_build_save(b, mlp_saved(b, w), LK_OWN_ACTIVATIONS);
-	if (b->job->fused_kernels) lk_build_transpose_narrow(b, b->tokens * w.inner);
-	else lk_build_quantize(b, b->tokens * w.inner);
-	lk_build_gemm(b, "mlp_down", b->tokens, h, w.inner);
+static void mlp_products_forward(lk_builder *builder, struct lk_mlp_width w) {
+	double h = builder->model->hidden;
+	lk_build_gemm(builder, "mlp_up", builder->tokens, w.up, h);
+	if (!builder->job->fused_kernels) lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation", builder->bytes * builder->tokens * (w.up + w.inner));
+	lk_build_save(builder, mlp_saved(builder, w), LK_OWN_ACTIVATIONS);
+	if (builder->job->fused_kernels) lk_build_transpose_narrow(builder, builder->tokens * w.inner);
+	else lk_build_quantize(builder, builder->tokens * w.inner);
+	lk_build_gemm(builder, "mlp_down", builder->tokens, h, w.inner);
 }
 
 /* Gradients behind both products, which a split backward keeps until its weight pass. */
-static double mlp_gradients(const lk_builder *b, struct lk_mlp_width w) {
-	return b->bytes * (b->rows * b->model->hidden + b->tokens * w.up);
+static double mlp_gradients(const lk_builder *builder, struct lk_mlp_width w) {
+	return builder->bytes * (builder->rows * builder->model->hidden + builder->tokens * w.up);
 }
 
-static void mlp_products_backward(lk_builder *b, struct lk_mlp_width w, bool input, bool weight) {
-	double h = b->model->hidden;
-	if (weight && remakes_inner(b) && !b->replays)
-		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_again", b->bytes * b->tokens * (w.up + w.inner));
-	if (weight && b->model->mlp_bias) lk_build_bias_grad(b, "mlp_down_bias_grad", b->rows, h);
-	lk_build_row_backward(b, "mlp_down_grad", h, w.inner, input, weight);
+static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bool input, bool weight) {
+	double h = builder->model->hidden;
+	if (weight && remakes_inner(builder) && !builder->replays)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_again", builder->bytes * builder->tokens * (w.up + w.inner));
+	if (weight && builder->model->mlp_bias) lk_build_bias_grad(builder, "mlp_down_bias_grad", builder->rows, h);
+	lk_build_row_backward(builder, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
 		/* fused: the kernel that casts the gradient, or the product's epilogue, reads the activation's input beside it */
-		double passes = b->job->fused_kernels ? w.up : 2 * w.up + w.inner;
-		lk_build_memory(b, LK_OP_ELEMENTWISE, "activation_grad", b->bytes * b->tokens * passes);
+		double passes = builder->job->fused_kernels ? w.up : 2 * w.up + w.inner;
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_grad", builder->bytes * builder->tokens * passes);
 		/* the gradients of the output, of what the activation gave and of what it took */
-		lk_build_scratch(b, lk_build_row_bytes(b) + b->bytes * b->tokens * (w.up + w.inner), LK_OWN_WORKSPACE);
-		if (weight || !b->train_base)
-			lk_build_release(b, mlp_saved(b, w), LK_OWN_ACTIVATIONS);
+		lk_build_scratch(builder, lk_build_row_bytes(builder) + builder->bytes * builder->tokens * (w.up + w.inner), LK_OWN_WORKSPACE);
+		if (weight || !builder->train_base)
+			lk_build_release(builder, mlp_saved(builder, w), LK_OWN_ACTIVATIONS);
 		else
-			lk_build_release(b, up_saved(b, w), LK_OWN_ACTIVATIONS);
+			lk_build_release(builder, up_saved(builder, w), LK_OWN_ACTIVATIONS);
 	}
-	if (weight && b->model->mlp_bias) lk_build_bias_grad(b, "mlp_up_bias_grad", b->tokens, w.up);
-	lk_build_column_backward(b, "mlp_up_grad", w.up, h, input, weight);
-	if (input && !weight && b->train_base) lk_build_save(b, mlp_gradients(b, w), LK_OWN_ACTIVATIONS);
-	if (!input && weight) lk_build_release(b, inner_saved(b, w) + mlp_gradients(b, w), LK_OWN_ACTIVATIONS);
+	if (weight && builder->model->mlp_bias) lk_build_bias_grad(builder, "mlp_up_bias_grad", builder->tokens, w.up);
+	lk_build_column_backward(builder, "mlp_up_grad", w.up, h, input, weight);
+	if (input && !weight && builder->train_base) lk_build_save(builder, mlp_gradients(builder, w), LK_OWN_ACTIVATIONS);
+	if (!input && weight) lk_build_release(builder, inner_saved(builder, w) + mlp_gradients(builder, w), LK_OWN_ACTIVATIONS);
 }
 
-static void residual_forward(lk_builder *b) {
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual", lk_build_residual_bytes(b));
-	lk_build_save(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
+static void residual_forward(lk_builder *builder) {
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "mlp_residual", lk_build_residual_bytes(builder));
+	lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 }
 
-static void residual_backward(lk_builder *b) {
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(b));
-	lk_build_release(b, lk_build_mask_bytes(b), LK_OWN_ACTIVATIONS);
+static void residual_backward(lk_builder *builder) {
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(builder));
+	lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 }
 
-static void norm_forward(lk_builder *b) {
-	lk_build_memory(b, LK_OP_NORM, "post_norm", 2 * lk_build_row_bytes(b));
-	lk_build_save(b, lk_build_row_bytes(b) + norm_out(b), LK_OWN_ACTIVATIONS);
+static void norm_forward(lk_builder *builder) {
+	lk_build_memory(builder, LK_OP_NORM, "post_norm", 2 * lk_build_row_bytes(builder));
+	lk_build_save(builder, lk_build_row_bytes(builder) + norm_out(builder), LK_OWN_ACTIVATIONS);
 }
 
-static void norm_backward(lk_builder *b, bool input, bool weight) {
-	bool last = weight && b->train_base;
-	if (last) lk_build_release(b, norm_out(b), LK_OWN_ACTIVATIONS);
+static void norm_backward(lk_builder *builder, bool input, bool weight) {
+	bool last = weight && builder->train_base;
+	if (last) lk_build_release(builder, norm_out(builder), LK_OWN_ACTIVATIONS);
 	if (!input) return;
-	lk_build_memory(b, LK_OP_NORM, "post_norm_grad", 3 * lk_build_row_bytes(b));
-	lk_build_release(b, lk_build_row_bytes(b), LK_OWN_ACTIVATIONS);
-	if (b->train_base) lk_build_norm_weight_grad(b, 2 * lk_build_row_bytes(b));
+	lk_build_memory(builder, LK_OP_NORM, "post_norm_grad", 3 * lk_build_row_bytes(builder));
+	lk_build_release(builder, lk_build_row_bytes(builder), LK_OWN_ACTIVATIONS);
+	if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * lk_build_row_bytes(builder));
 }
 
-void lk_build_mlp_forward(lk_builder *b, const lk_layer_shape *shape) {
+void lk_build_mlp_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	(void)shape;
-	norm_forward(b);
-	lk_build_quantize_normed(b);
-	lk_build_tp_enter(b, "gather_mlp_input");
-	mlp_products_forward(b, mlp_width(b, b->model->ffn));
-	lk_build_tp_leave(b, "reduce_mlp_output");
-	if (b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_mlp_norm", 2 * lk_build_row_bytes(b));
-	residual_forward(b);
+	norm_forward(builder);
+	lk_build_quantize_normed(builder);
+	lk_build_tp_enter(builder, "gather_mlp_input");
+	mlp_products_forward(builder, mlp_width(builder, builder->model->ffn));
+	lk_build_tp_leave(builder, "reduce_mlp_output");
+	if (builder->model->norms_per_layer >= 4) lk_build_memory(builder, LK_OP_NORM, "post_mlp_norm", 2 * lk_build_row_bytes(builder));
+	residual_forward(builder);
 }
 
-void lk_build_mlp_backward(lk_builder *b, const lk_layer_shape *shape, bool input, bool weight) {
+void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, bool input, bool weight) {
 	(void)shape;
-	if (input) residual_backward(b);
-	if (input && b->model->norms_per_layer >= 4) lk_build_memory(b, LK_OP_NORM, "post_mlp_norm_grad", 3 * lk_build_row_bytes(b));
-	if (input || b->sp) lk_build_tp_leave_backward(b, "gather_mlp_grad");
-	mlp_products_backward(b, mlp_width(b, b->model->ffn), input, weight);
-	norm_backward(b, input, weight);
+	if (input) residual_backward(builder);
+	if (input && builder->model->norms_per_layer >= 4) lk_build_memory(builder, LK_OP_NORM, "post_mlp_norm_grad", 3 * lk_build_row_bytes(builder));
+	if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_mlp_grad");
+	mlp_products_backward(builder, mlp_width(builder, builder->model->ffn), input, weight);
+	norm_backward(builder, input, weight);
 }
 
 /* ---- mixture of experts ---- */
@@ -127,77 +127,77 @@ struct lk_moe_size {
 	double hidden;
 };
 
-static struct lk_moe_size moe_size(const lk_builder *b) {
-	const lk_model *m = b->model;
-	double ep = b->job->ep > 1 ? b->job->ep : 1, etp = b->job->etp > 1 ? b->job->etp : 1;
-	double imbalance = ep > 1 ? b->job->moe_imbalance : 1;
-	double inner = m->expert_ffn / etp;
-	double sent = b->rows * m->topk;
-	return (struct lk_moe_size){sent * imbalance * etp, sent, m->experts / ep, m->gated ? 2 * inner : inner, inner, m->hidden};
+static struct lk_moe_size moe_size(const lk_builder *builder) {
+	const lk_model *model = builder->model;
+	double ep = builder->job->ep > 1 ? builder->job->ep : 1, etp = builder->job->etp > 1 ? builder->job->etp : 1;
+	double imbalance = ep > 1 ? builder->job->moe_imbalance : 1;
+	double inner = model->expert_ffn / etp;
+	double sent = builder->rows * model->topk;
+	return (struct lk_moe_size){sent * imbalance * etp, sent, model->experts / ep, model->gated ? 2 * inner : inner, inner, model->hidden};
 }
 
-static double moe_saved(const lk_builder *b, struct lk_moe_size z) {
-	double up = b->bytes * z.routed * z.up;
-	double inner = b->job->recompute_expert_activation ? 0 : z.inner;
-	double inputs = b->train_base ? lk_build_kept_bytes(b, z.routed * (z.hidden + inner)) : 0;
+static double moe_saved(const lk_builder *builder, struct lk_moe_size z) {
+	double up = builder->bytes * z.routed * z.up;
+	double inner = builder->job->recompute_expert_activation ? 0 : z.inner;
+	double inputs = builder->train_base ? lk_build_kept_bytes(builder, z.routed * (z.hidden + inner)) : 0;
 	/* for the gradient of the router's weights: Megatron-LM weighs behind the activation, with a kernel of its own for
 	 * gated ones; others weigh the outputs */
-	double weighed = !lk_job_like_megatron(b->job) ? z.sent * z.hidden : b->model->gated ? 0 : z.routed * inner;
-	return up + inputs + b->bytes * weighed;
+	double weighed = !lk_job_like_megatron(builder->job) ? z.sent * z.hidden : builder->model->gated ? 0 : z.routed * inner;
+	return up + inputs + builder->bytes * weighed;
 }
 
 /* Rows to the ranks that hold their experts, or back. With one copy per node the message is smaller; comm.c counts the
  * distinct nodes among top-k (`k`). */
-static void exchange(lk_builder *b, const char *name, struct lk_moe_size z) {
-	if (b->job->ep <= 1) return;
-	double bytes = b->bytes * z.sent * z.hidden;
-	if (b->job->dispatcher == LK_DISPATCH_ALLGATHER) {
+static void exchange(lk_builder *builder, const char *name, struct lk_moe_size z) {
+	if (builder->job->ep <= 1) return;
+	double bytes = builder->bytes * z.sent * z.hidden;
+	if (builder->job->dispatcher == LK_DISPATCH_ALLGATHER) {
 		bool back = name[0] == 'c';
-		lk_build_collective(b, back ? LK_OP_REDUCESCATTER : LK_OP_ALLGATHER, LK_STREAM_EP, LK_GROUP_EP, name,
-							b->bytes * b->rows * z.hidden * b->job->ep, false);
+		lk_build_collective(builder, back ? LK_OP_REDUCESCATTER : LK_OP_ALLGATHER, LK_STREAM_EP, LK_GROUP_EP, name,
+							builder->bytes * builder->rows * z.hidden * builder->job->ep, false);
 		return;
 	}
 	lk_op op = {
 		.kind = LK_OP_ALLTOALL,
 		.stream = LK_STREAM_EP,
 		.group = LK_GROUP_EP,
-		.phase = b->phase,
-		.join = LK_JOIN(LK_STREAM_COMPUTE) | b->pending,
+		.phase = builder->phase,
+		.join = LK_JOIN(LK_STREAM_COMPUTE) | builder->pending,
 		.name = name,
-		.bytes = bytes * b->job->moe_imbalance,
-		.k = b->job->dispatcher == LK_DISPATCH_NODE ? b->model->topk : 0,
+		.bytes = bytes * builder->job->moe_imbalance,
+		.k = builder->job->dispatcher == LK_DISPATCH_NODE ? builder->model->topk : 0,
 	};
-	lk_graph_add(b->graph, &op);
-	b->pending |= LK_JOIN(LK_STREAM_EP);
+	lk_graph_add(builder->graph, &op);
+	builder->pending |= LK_JOIN(LK_STREAM_EP);
 }
 
 /* Dispatchers that send one copy per place read and write the tokens where they are; the others bring the copies of a
  * destination together first. */
-static void permute(lk_builder *b, const char *name, struct lk_moe_size z) {
-	if (b->job->ep > 1 && b->job->dispatcher == LK_DISPATCH_NODE) return;
-	lk_build_memory(b, LK_OP_PERMUTE, name, b->bytes * (b->rows + z.sent) * z.hidden);
+static void permute(lk_builder *builder, const char *name, struct lk_moe_size z) {
+	if (builder->job->ep > 1 && builder->job->dispatcher == LK_DISPATCH_NODE) return;
+	lk_build_memory(builder, LK_OP_PERMUTE, name, builder->bytes * (builder->rows + z.sent) * z.hidden);
 }
 
-static void expert_shards(lk_builder *b, unsigned kind, const char *name, struct lk_moe_size z) {
-	if (b->job->etp > 1)
-		lk_build_collective(b, kind, LK_STREAM_TP, LK_GROUP_ETP, name, b->bytes * z.routed * z.hidden, false);
+static void expert_shards(lk_builder *builder, unsigned kind, const char *name, struct lk_moe_size z) {
+	if (builder->job->etp > 1)
+		lk_build_collective(builder, kind, LK_STREAM_TP, LK_GROUP_ETP, name, builder->bytes * z.routed * z.hidden, false);
 }
 
-static void experts_gemm(lk_builder *b, const char *name, double m, double n, double k, double batch) {
-	lk_build_gemm_batch(b, name, m, n, k, batch);
-	if (b->graph->ops.count) b->graph->ops.kind[b->graph->ops.count - 1] = LK_OP_GROUPED_GEMM;
+static void experts_gemm(lk_builder *builder, const char *name, double m, double n, double k, double batch) {
+	lk_build_gemm_batch(builder, name, m, n, k, batch);
+	if (builder->graph->ops.count) builder->graph->ops.kind[builder->graph->ops.count - 1] = LK_OP_GROUPED_GEMM;
 }
 
 /* The dispatcher needs the rows per expert on the host before it can size its buffers: the host waits for the device.
  */
-static void host_sync(lk_builder *b) {
-	if (b->job->cuda_graphs == LK_ON && b->job->graph_experts == LK_ON) return;
+static void host_sync(lk_builder *builder) {
+	if (builder->job->cuda_graphs == LK_ON && builder->job->graph_experts == LK_ON) return;
 	lk_op op = {.kind = LK_OP_HOST,
 				.stream = LK_STREAM_HOST,
-				.phase = b->phase,
-				.join = LK_JOIN(LK_STREAM_COMPUTE) | b->pending,
+				.phase = builder->phase,
+				.join = LK_JOIN(LK_STREAM_COMPUTE) | builder->pending,
 				.name = "read_expert_counts"};
-	lk_graph_add(b->graph, &op);
+	lk_graph_add(builder->graph, &op);
 }
 
 /* Biases of experts, and clipping, as Megatron-LM's TEGroupedMLP has them (megatron/core/transformer/moe/experts.py,
@@ -207,94 +207,94 @@ static void host_sync(lk_builder *b) {
  * Clipping: both halves clamped, then joined: 2 reads and 2 writes; backward a mask each, then joined: 3 and 2.
  * Bias of the second product: weighed by the probability, added, the experts' parts joined: 3 reads and 3 writes; backward
  * the parts joined, and for each of probability and bias a product and its sum: 5 and 3. */
-static double clip_bytes(const lk_builder *b, struct lk_moe_size z, int passes) {
-	return b->model->clipped_glu ? passes * b->bytes * z.routed * z.up : 0;
+static double clip_bytes(const lk_builder *builder, struct lk_moe_size z, int passes) {
+	return builder->model->clipped_glu ? passes * builder->bytes * z.routed * z.up : 0;
 }
 
-static double weighed_bias_bytes(const lk_builder *b, struct lk_moe_size z, int passes) {
-	return b->model->expert_bias ? passes * b->bytes * z.routed * z.hidden : 0;
+static double weighed_bias_bytes(const lk_builder *builder, struct lk_moe_size z, int passes) {
+	return builder->model->expert_bias ? passes * builder->bytes * z.routed * z.hidden : 0;
 }
 
-static void experts_memory(lk_builder *b, const char *name, double bytes) {
-	if (bytes > 0) lk_build_memory(b, LK_OP_ELEMENTWISE, name, bytes);
+static void experts_memory(lk_builder *builder, const char *name, double bytes) {
+	if (bytes > 0) lk_build_memory(builder, LK_OP_ELEMENTWISE, name, bytes);
 }
 
-void lk_build_moe_forward(lk_builder *b) {
-	const lk_model *m = b->model;
-	struct lk_moe_size z = moe_size(b);
+void lk_build_moe_forward(lk_builder *builder) {
+	const lk_model *model = builder->model;
+	struct lk_moe_size z = moe_size(builder);
 	double rows_local = z.routed / z.local;
-	norm_forward(b);
-	lk_build_gemm(b, "router", b->rows, m->experts, m->hidden);
-	lk_build_memory(b, LK_OP_NORM, "router_topk", 3 * 4 * b->rows * m->experts);
-	permute(b, "permute_tokens", z);
-	host_sync(b);
-	exchange(b, "dispatch", z);
-	expert_shards(b, LK_OP_ALLGATHER, "gather_experts", z);
-	lk_build_memory(b, LK_OP_PERMUTE, "sort_by_expert", 2 * b->bytes * z.routed * m->hidden);
-	lk_build_quantize(b, z.routed * m->hidden);
-	experts_gemm(b, "experts_up", rows_local, z.up, m->hidden, z.local);
-	experts_memory(b, "expert_clip", clip_bytes(b, z, 4));
-	lk_build_memory(b, LK_OP_ELEMENTWISE, "expert_activation", b->bytes * z.routed * (z.up + z.inner));
-	lk_build_save(b, moe_saved(b, z), LK_OWN_ACTIVATIONS);
-	lk_build_quantize(b, z.routed * z.inner);
-	experts_gemm(b, "experts_down", rows_local, m->hidden, z.inner, z.local);
-	experts_memory(b, "expert_bias", weighed_bias_bytes(b, z, 6));
-	lk_build_memory(b, LK_OP_PERMUTE, "unsort", 2 * b->bytes * z.routed * m->hidden);
-	expert_shards(b, LK_OP_REDUCESCATTER, "reduce_experts", z);
-	exchange(b, "combine", z);
-	permute(b, "unpermute_tokens", z);
-	if (m->shared_ffn > 0) {
-		lk_build_tp_enter(b, "gather_shared_input");
-		mlp_products_forward(b, mlp_width(b, m->shared_ffn));
-		lk_build_tp_leave(b, "reduce_shared_output");
+	norm_forward(builder);
+	lk_build_gemm(builder, "router", builder->rows, model->experts, model->hidden);
+	lk_build_memory(builder, LK_OP_NORM, "router_topk", 3 * 4 * builder->rows * model->experts);
+	permute(builder, "permute_tokens", z);
+	host_sync(builder);
+	exchange(builder, "dispatch", z);
+	expert_shards(builder, LK_OP_ALLGATHER, "gather_experts", z);
+	lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert", 2 * builder->bytes * z.routed * model->hidden);
+	lk_build_quantize(builder, z.routed * model->hidden);
+	experts_gemm(builder, "experts_up", rows_local, z.up, model->hidden, z.local);
+	experts_memory(builder, "expert_clip", clip_bytes(builder, z, 4));
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation", builder->bytes * z.routed * (z.up + z.inner));
+	lk_build_save(builder, moe_saved(builder, z), LK_OWN_ACTIVATIONS);
+	lk_build_quantize(builder, z.routed * z.inner);
+	experts_gemm(builder, "experts_down", rows_local, model->hidden, z.inner, z.local);
+	experts_memory(builder, "expert_bias", weighed_bias_bytes(builder, z, 6));
+	lk_build_memory(builder, LK_OP_PERMUTE, "unsort", 2 * builder->bytes * z.routed * model->hidden);
+	expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts", z);
+	exchange(builder, "combine", z);
+	permute(builder, "unpermute_tokens", z);
+	if (model->shared_ffn > 0) {
+		lk_build_tp_enter(builder, "gather_shared_input");
+		mlp_products_forward(builder, mlp_width(builder, model->shared_ffn));
+		lk_build_tp_leave(builder, "reduce_shared_output");
 	}
-	residual_forward(b);
+	residual_forward(builder);
 }
 
-static void experts_backward(lk_builder *b, struct lk_moe_size z, bool input, bool weight) {
+static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool input, bool weight) {
 	double rows = z.routed / z.local, h = z.hidden;
-	if (input) experts_memory(b, "expert_bias_grad", weighed_bias_bytes(b, z, 8));
-	if (input) lk_build_quantize(b, z.routed * h);
-	if (input) experts_gemm(b, "experts_down_grad", rows, z.inner, h, z.local);
-	if (weight) experts_gemm(b, "weight_grad", h, z.inner, rows, z.local);
+	if (input) experts_memory(builder, "expert_bias_grad", weighed_bias_bytes(builder, z, 8));
+	if (input) lk_build_quantize(builder, z.routed * h);
+	if (input) experts_gemm(builder, "experts_down_grad", rows, z.inner, h, z.local);
+	if (weight) experts_gemm(builder, "weight_grad", h, z.inner, rows, z.local);
 	if (input) {
-		lk_build_memory(b, LK_OP_ELEMENTWISE, "expert_activation_grad", b->bytes * z.routed * (2 * z.up + z.inner));
-		experts_memory(b, "expert_clip_grad", clip_bytes(b, z, 5));
-		lk_build_scratch(b, b->bytes * z.routed * (h + z.up + z.inner), LK_OWN_WORKSPACE);
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation_grad", builder->bytes * z.routed * (2 * z.up + z.inner));
+		experts_memory(builder, "expert_clip_grad", clip_bytes(builder, z, 5));
+		lk_build_scratch(builder, builder->bytes * z.routed * (h + z.up + z.inner), LK_OWN_WORKSPACE);
 	}
-	if (weight && b->model->expert_bias) lk_build_bias_grad(b, "experts_up_bias_grad", z.routed, z.up);
-	if (input) lk_build_quantize(b, z.routed * z.up);
-	if (input) experts_gemm(b, "experts_up_grad", rows, h, z.up, z.local);
-	if (weight) experts_gemm(b, "weight_grad", z.up, h, rows, z.local);
-	bool last = weight || !b->train_base;
-	double gradients = b->bytes * z.routed * (h + z.up); /* kept between the passes of a split backward */
-	if (input && !last) lk_build_save(b, gradients, LK_OWN_ACTIVATIONS);
-	if (last) lk_build_release(b, moe_saved(b, z) + (input ? 0 : gradients), LK_OWN_ACTIVATIONS);
+	if (weight && builder->model->expert_bias) lk_build_bias_grad(builder, "experts_up_bias_grad", z.routed, z.up);
+	if (input) lk_build_quantize(builder, z.routed * z.up);
+	if (input) experts_gemm(builder, "experts_up_grad", rows, h, z.up, z.local);
+	if (weight) experts_gemm(builder, "weight_grad", z.up, h, rows, z.local);
+	bool last = weight || !builder->train_base;
+	double gradients = builder->bytes * z.routed * (h + z.up); /* kept between the passes of a split backward */
+	if (input && !last) lk_build_save(builder, gradients, LK_OWN_ACTIVATIONS);
+	if (last) lk_build_release(builder, moe_saved(builder, z) + (input ? 0 : gradients), LK_OWN_ACTIVATIONS);
 }
 
-void lk_build_moe_backward(lk_builder *b, bool input, bool weight) {
-	const lk_model *m = b->model;
-	struct lk_moe_size z = moe_size(b);
+void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
+	const lk_model *model = builder->model;
+	struct lk_moe_size z = moe_size(builder);
 	if (input) {
-		residual_backward(b);
-		permute(b, "unpermute_tokens_grad", z);
-		exchange(b, "combine_grad", z);
-		expert_shards(b, LK_OP_ALLGATHER, "gather_experts_grad", z);
-		lk_build_memory(b, LK_OP_PERMUTE, "unsort_grad", 2 * b->bytes * z.routed * m->hidden);
+		residual_backward(builder);
+		permute(builder, "unpermute_tokens_grad", z);
+		exchange(builder, "combine_grad", z);
+		expert_shards(builder, LK_OP_ALLGATHER, "gather_experts_grad", z);
+		lk_build_memory(builder, LK_OP_PERMUTE, "unsort_grad", 2 * builder->bytes * z.routed * model->hidden);
 	}
-	experts_backward(b, z, input, weight);
+	experts_backward(builder, z, input, weight);
 	if (input) {
-		lk_build_memory(b, LK_OP_PERMUTE, "sort_by_expert_grad", 2 * b->bytes * z.routed * m->hidden);
-		expert_shards(b, LK_OP_REDUCESCATTER, "reduce_experts_grad", z);
-		exchange(b, "dispatch_grad", z);
-		permute(b, "permute_tokens_grad", z);
+		lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert_grad", 2 * builder->bytes * z.routed * model->hidden);
+		expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts_grad", z);
+		exchange(builder, "dispatch_grad", z);
+		permute(builder, "permute_tokens_grad", z);
 	}
-	if (m->shared_ffn > 0) {
-		if (input || b->sp) lk_build_tp_leave_backward(b, "gather_shared_grad");
-		mlp_products_backward(b, mlp_width(b, m->shared_ffn), input, weight);
+	if (model->shared_ffn > 0) {
+		if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_shared_grad");
+		mlp_products_backward(builder, mlp_width(builder, model->shared_ffn), input, weight);
 	}
-	if (input) lk_build_memory(b, LK_OP_NORM, "router_topk_grad", 4 * 4 * b->rows * m->experts);
-	if (input) lk_build_gemm(b, "router_grad", b->rows, m->hidden, m->experts);
-	if (weight) lk_build_gemm(b, "router_weight_grad", m->experts, m->hidden, b->rows);
-	norm_backward(b, input, weight);
+	if (input) lk_build_memory(builder, LK_OP_NORM, "router_topk_grad", 4 * 4 * builder->rows * model->experts);
+	if (input) lk_build_gemm(builder, "router_grad", builder->rows, model->hidden, model->experts);
+	if (weight) lk_build_gemm(builder, "router_weight_grad", model->experts, model->hidden, builder->rows);
+	norm_backward(builder, input, weight);
 }

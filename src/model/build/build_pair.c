@@ -41,37 +41,37 @@ static void copy_piece(lk_graph *graph, struct lk_side *side) {
 	}
 }
 
-static struct lk_side side_of(lk_builder *b, uint32_t block, uint32_t *place) {
-	const lk_block *k = &b->graph->blocks.at[block];
+static struct lk_side side_of(lk_builder *builder, uint32_t block, uint32_t *place) {
+	const lk_block *k = &builder->graph->blocks.at[block];
 	return (struct lk_side){.at = k->begin, .begin = k->begin, .end = k->end, .place = place};
 }
 
-static lk_status build(lk_builder *b, uint32_t first, uint32_t second, uint32_t *block) {
+static lk_status build(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block) {
 	lk_arena scratch = LK_ARENA_INIT;
-	const lk_block *f = &b->graph->blocks.at[first], *s = &b->graph->blocks.at[second];
+	const lk_block *f = &builder->graph->blocks.at[first], *s = &builder->graph->blocks.at[second];
 	uint32_t *places = LK_ARRAY(&scratch, uint32_t, (size_t)(f->end - f->begin) + (s->end - s->begin));
-	if (!places) return lk_oom(b->err);
-	struct lk_side one = side_of(b, first, places), two = side_of(b, second, places + (f->end - f->begin));
+	if (!places) return lk_oom(builder->err);
+	struct lk_side one = side_of(builder, first, places), two = side_of(builder, second, places + (f->end - f->begin));
 	char name[160];
-	snprintf(name, sizeof name, "pair: %s & %s", lk_intern_text(b->graph->names, f->name),
-			 lk_intern_text(b->graph->names, s->name));
-	lk_graph_begin_block(b->graph, name);
+	snprintf(name, sizeof name, "pair: %s & %s", lk_intern_text(builder->graph->names, f->name),
+			 lk_intern_text(builder->graph->names, s->name));
+	lk_graph_begin_block(builder->graph, name);
 	while (one.at < one.end || two.at < two.end) {
-		copy_piece(b->graph, &one);
-		copy_piece(b->graph, &two);
+		copy_piece(builder->graph, &one);
+		copy_piece(builder->graph, &two);
 	}
 	lk_arena_free(&scratch);
-	return lk_graph_end_block(b->graph, block, b->err);
+	return lk_graph_end_block(builder->graph, block, builder->err);
 }
 
-lk_status lk_build_pair(lk_builder *b, uint32_t first, uint32_t second, uint32_t *block) {
-	for (int i = 0; i < b->pair_count; i++)
-		if (b->pairs[i].first == first && b->pairs[i].second == second) return *block = b->pairs[i].block, LK_OK;
-	LK_TRY(build(b, first, second, block));
-	if (b->pair_count < (int)(sizeof b->pairs / sizeof *b->pairs)) {
-		b->pairs[b->pair_count].first = first;
-		b->pairs[b->pair_count].second = second;
-		b->pairs[b->pair_count++].block = *block;
+lk_status lk_build_pair(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block) {
+	for (int i = 0; i < builder->pair_count; i++)
+		if (builder->pairs[i].first == first && builder->pairs[i].second == second) return *block = builder->pairs[i].block, LK_OK;
+	LK_TRY(build(builder, first, second, block));
+	if (builder->pair_count < (int)(sizeof builder->pairs / sizeof *builder->pairs)) {
+		builder->pairs[builder->pair_count].first = first;
+		builder->pairs[builder->pair_count].second = second;
+		builder->pairs[builder->pair_count++].block = *block;
 	}
 	return LK_OK;
 }

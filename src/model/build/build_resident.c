@@ -4,31 +4,31 @@
 #include "model/layout/job.h"
 
 /* Gradients of logits and inputs of the head that wait for a deferred weight gradient. */
-static double deferred_bytes(const lk_builder *b, int stage) {
-	const lk_job *job = b->job;
+static double deferred_bytes(const lk_builder *builder, int stage) {
+	const lk_job *job = builder->job;
 	if (job->defer_head_gradient != LK_ON || job->pp == 1 || !lk_sizes_has_head(job, stage)) return 0;
 	int limit = job->deferral_limit > 0 ? job->deferral_limit : job->microbatches;
-	double each = b->bytes * b->tokens * (job->padded_vocab / b->tp + job->model.hidden);
+	double each = builder->bytes * builder->tokens * (job->padded_vocab / builder->tp + job->model.hidden);
 	return each * (limit < job->microbatches ? limit : job->microbatches - 1);
 }
 
 /* The mask of a micro-batch, a byte per pair of positions. */
-static double mask_bytes(const lk_builder *b) {
-	return b->job->attention_mask ? b->batch * b->job->seq * b->job->seq / b->job->cp : 0;
+static double mask_bytes(const lk_builder *builder) {
+	return builder->job->attention_mask ? builder->batch * builder->job->seq * builder->job->seq / builder->job->cp : 0;
 }
 
 /* Tensors on their way between stages: the input that came, the gradient that came and the one that left; with several
  * chunks one of each and one more. */
-static double wire_bytes(const lk_builder *b) {
-	if (b->job->pp == 1) return 0;
-	return (b->job->vp > 1 ? b->job->vp + 1 : 3) * lk_build_row_bytes(b);
+static double wire_bytes(const lk_builder *builder) {
+	if (builder->job->pp == 1) return 0;
+	return (builder->job->vp > 1 ? builder->job->vp + 1 : 3) * lk_build_row_bytes(builder);
 }
 
-void lk_build_resident(const lk_builder *b, int stage, double *bytes) {
-	lk_resident held = lk_sizes_resident(b->job, stage);
+void lk_build_resident(const lk_builder *builder, int stage, double *bytes) {
+	lk_resident held = lk_sizes_resident(builder->job, stage);
 	bytes[LK_OWN_WEIGHTS] = held.weights;
 	bytes[LK_OWN_GRADIENTS] = held.gradients;
 	bytes[LK_OWN_OPTIMIZER] = held.optimizer;
-	bytes[LK_OWN_LOGITS] = deferred_bytes(b, stage);
-	bytes[LK_OWN_BUFFERS] = wire_bytes(b) + mask_bytes(b);
+	bytes[LK_OWN_LOGITS] = deferred_bytes(builder, stage);
+	bytes[LK_OWN_BUFFERS] = wire_bytes(builder) + mask_bytes(builder);
 }

@@ -25,8 +25,8 @@ static double harmonic(double n) {
 	return n < 1 ? 0 : log(n) + euler + 1 / (2 * n) - 1 / (12 * n * n);
 }
 
-static bool one_lookup(const lk_dlrm *m) {
-	return lk_dlrm_lookups(m) == m->tables;
+static bool one_lookup(const lk_dlrm *dlrm) {
+	return lk_dlrm_lookups(dlrm) == dlrm->tables;
 }
 
 double lk_dlrm_threshold(const lk_dlrm_job *job) {
@@ -54,20 +54,20 @@ static double touched(double count, double rows, double lookups) {
 	return sum;
 }
 
-lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *m, const lk_dlrm_job *job) {
+lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *dlrm, const lk_dlrm_job *job) {
 	lk_dlrm_copied out = {0, 1, 1, 0};
 	double threshold = lk_dlrm_threshold(job), sums = 0, lookups = 0;
 	bool one_node = job->node_ranks <= 0 || job->node_ranks >= job->ranks;
 	if (job->ranks < 2) return out;
-	for (int i = 0; i < m->kind_count; i++) {
-		const lk_dlrm_tables *t = &m->kinds[i];
-		double share = t->rows * m->dim * single <= copied_bytes, rows = share * t->rows;
-		if (one_lookup(m)) rows = frequent(t->rows, job->batch, threshold, &share);
-		out.rows += t->count * rows;
+	for (int i = 0; i < dlrm->kind_count; i++) {
+		const lk_dlrm_tables *tables = &dlrm->kinds[i];
+		double share = tables->rows * dlrm->dim * single <= copied_bytes, rows = share * tables->rows;
+		if (one_lookup(dlrm)) rows = frequent(tables->rows, job->batch, threshold, &share);
+		out.rows += tables->count * rows;
 		/* inside a node an owner reads the gradients that its peers have; over nodes and for whole tables all are summed */
-		out.reduced += t->count * (one_lookup(m) && one_node ? touched(rows, t->rows, job->batch / job->ranks) : rows);
-		sums += t->count * (1 - share), lookups += t->count * t->pooling * (1 - share);
+		out.reduced += tables->count * (one_lookup(dlrm) && one_node ? touched(rows, tables->rows, job->batch / job->ranks) : rows);
+		sums += tables->count * (1 - share), lookups += tables->count * tables->pooling * (1 - share);
 	}
-	out.sums = sums / m->tables, out.lookups = lookups / lk_dlrm_lookups(m);
+	out.sums = sums / dlrm->tables, out.lookups = lookups / lk_dlrm_lookups(dlrm);
 	return out;
 }

@@ -24,173 +24,173 @@ struct hybrid {
 	uint8_t phase;
 };
 
-static uint32_t add(struct hybrid *h, lk_op op) {
+static uint32_t add(struct hybrid *hybrid, lk_op op) {
 	if (op.stream == 0) op.stream = LK_STREAM_COMPUTE;
-	op.phase = h->phase, op.dtype = (uint8_t)h->job->dtype;
-	return lk_graph_add(h->graph, &op);
+	op.phase = hybrid->phase, op.dtype = (uint8_t)hybrid->job->dtype;
+	return lk_graph_add(hybrid->graph, &op);
 }
 
 /* ---- computation ---- */
 
-static void product(struct hybrid *h, const char *name, double m, double n, double k, double batch) {
-	add(h, (lk_op){.kind = LK_OP_GEMM, .name = name, .m = m, .n = n, .k = k, .batch = batch, .flops = 2 * batch * m * n * k,
-	               .bytes = h->element * batch * (m * k + k * n + m * n)});
+static void product(struct hybrid *hybrid, const char *name, double m, double n, double k, double batch) {
+	add(hybrid, (lk_op){.kind = LK_OP_GEMM, .name = name, .m = m, .n = n, .k = k, .batch = batch, .flops = 2 * batch * m * n * k,
+	               .bytes = hybrid->element * batch * (m * k + k * n + m * n)});
 }
 
-static void pass(struct hybrid *h, const char *name, double elements, double accesses) {
-	add(h, (lk_op){.kind = LK_OP_ELEMENTWISE, .name = name, .bytes = elements * accesses * h->element});
+static void pass(struct hybrid *hybrid, const char *name, double elements, double accesses) {
+	add(hybrid, (lk_op){.kind = LK_OP_ELEMENTWISE, .name = name, .bytes = elements * accesses * hybrid->element});
 }
 
 /* Activations and biases ride on the products, backward too (cuBLASLt's epilogues). */
-static void mlp(struct hybrid *h, const char *name, const double *widths, int count) {
-	for (int i = 1; i < count; i++) product(h, name, h->local, widths[i], widths[i - 1], 1);
+static void mlp(struct hybrid *hybrid, const char *name, const double *widths, int count) {
+	for (int i = 1; i < count; i++) product(hybrid, name, hybrid->local, widths[i], widths[i - 1], 1);
 }
 
-static void mlp_backward(struct hybrid *h, const char *name, const double *widths, int count, bool input) {
+static void mlp_backward(struct hybrid *hybrid, const char *name, const double *widths, int count, bool input) {
 	for (int i = count - 1; i > 0; i--) {
-		if (input || i > 1) product(h, name, h->local, widths[i - 1], widths[i], 1);
-		product(h, name, widths[i], widths[i - 1], h->local, 1);
+		if (input || i > 1) product(hybrid, name, hybrid->local, widths[i - 1], widths[i], 1);
+		product(hybrid, name, widths[i], widths[i - 1], hybrid->local, 1);
 	}
 }
 
 /* x' = x0 * (V U x + b) + x; or all dot products in one kernel that reads the vectors once: a sample's fit shared memory. */
-static void interact(struct hybrid *h) {
-	const lk_dlrm *m = h->model;
-	double n = lk_dlrm_vectors(m);
-	if (m->interaction == LK_DLRM_DOT) pass(h, "interaction", h->local * (n * m->dim + m->top[0]), 1);
-	else pass(h, "concatenate", h->local * n * m->dim, 2);
-	for (int i = 0; m->interaction == LK_DLRM_CROSS && i < m->cross_layers; i++) {
-		product(h, "cross U", h->local, m->cross_rank, m->top[0], 1);
-		product(h, "cross V", h->local, m->top[0], m->cross_rank, 1);
-		pass(h, "cross product", h->local * m->top[0], 4);
+static void interact(struct hybrid *hybrid) {
+	const lk_dlrm *dlrm = hybrid->model;
+	double n = lk_dlrm_vectors(dlrm);
+	if (dlrm->interaction == LK_DLRM_DOT) pass(hybrid, "interaction", hybrid->local * (n * dlrm->dim + dlrm->top[0]), 1);
+	else pass(hybrid, "concatenate", hybrid->local * n * dlrm->dim, 2);
+	for (int i = 0; dlrm->interaction == LK_DLRM_CROSS && i < dlrm->cross_layers; i++) {
+		product(hybrid, "cross U", hybrid->local, dlrm->cross_rank, dlrm->top[0], 1);
+		product(hybrid, "cross V", hybrid->local, dlrm->top[0], dlrm->cross_rank, 1);
+		pass(hybrid, "cross product", hybrid->local * dlrm->top[0], 4);
 	}
 }
 
-static void interact_backward(struct hybrid *h) {
-	const lk_dlrm *m = h->model;
-	double n = lk_dlrm_vectors(m);
-	if (m->interaction == LK_DLRM_DOT) pass(h, "interaction backward", h->local * (2 * n * m->dim + m->top[0]), 1);
-	for (int i = 0; m->interaction == LK_DLRM_CROSS && i < m->cross_layers; i++) {
-		pass(h, "cross backward", h->local * m->top[0], 6);
-		product(h, "cross V backward", h->local, m->cross_rank, m->top[0], 1);
-		product(h, "cross V weights", m->top[0], m->cross_rank, h->local, 1);
-		product(h, "cross U backward", h->local, m->top[0], m->cross_rank, 1);
-		product(h, "cross U weights", m->cross_rank, m->top[0], h->local, 1);
+static void interact_backward(struct hybrid *hybrid) {
+	const lk_dlrm *dlrm = hybrid->model;
+	double n = lk_dlrm_vectors(dlrm);
+	if (dlrm->interaction == LK_DLRM_DOT) pass(hybrid, "interaction backward", hybrid->local * (2 * n * dlrm->dim + dlrm->top[0]), 1);
+	for (int i = 0; dlrm->interaction == LK_DLRM_CROSS && i < dlrm->cross_layers; i++) {
+		pass(hybrid, "cross backward", hybrid->local * dlrm->top[0], 6);
+		product(hybrid, "cross V backward", hybrid->local, dlrm->cross_rank, dlrm->top[0], 1);
+		product(hybrid, "cross V weights", dlrm->top[0], dlrm->cross_rank, hybrid->local, 1);
+		product(hybrid, "cross U backward", hybrid->local, dlrm->top[0], dlrm->cross_rank, 1);
+		product(hybrid, "cross U weights", dlrm->cross_rank, dlrm->top[0], hybrid->local, 1);
 	}
 }
 
 /* A rank's tables for the samples of all. */
-static void lookup(struct hybrid *h, const char *name, double join) {
-	const lk_dlrm *m = h->model;
-	double tables = m->tables / h->job->ranks;
-	add(h, (lk_op){.kind = LK_OP_EMBEDDING, .name = name, .m = h->job->batch, .n = m->dim, .k = lk_dlrm_lookups(m) / m->tables,
-	               .batch = tables, .window = lk_dlrm_equal_rows(m, h->job->batch), .join = (uint32_t)join});
+static void lookup(struct hybrid *hybrid, const char *name, double join) {
+	const lk_dlrm *dlrm = hybrid->model;
+	double tables = dlrm->tables / hybrid->job->ranks;
+	add(hybrid, (lk_op){.kind = LK_OP_EMBEDDING, .name = name, .m = hybrid->job->batch, .n = dlrm->dim, .k = lk_dlrm_lookups(dlrm) / dlrm->tables,
+	               .batch = tables, .window = lk_dlrm_equal_rows(dlrm, hybrid->job->batch), .join = (uint32_t)join});
 }
 
 /* ---- communication ---- */
 
 /* HugeCTR's models of one lookup a table communicate by code of their own (collectives/ib_comm.cu, ib_comm_ar.cu; peer pointers
  * inside a node), others through NCCL. */
-static uint8_t exchange_flags(const struct hybrid *h) {
-	return lk_dlrm_lookups(h->model) == h->model->tables ? LK_OP_DIRECT : 0;
+static uint8_t exchange_flags(const struct hybrid *hybrid) {
+	return lk_dlrm_lookups(hybrid->model) == hybrid->model->tables ? LK_OP_DIRECT : 0;
 }
 
-static void communicate(struct hybrid *h, const char *name, lk_op_kind kind, unsigned stream, unsigned group, double bytes) {
-	if (h->job->ranks < 2 || bytes <= 0) return;
-	add(h, (lk_op){.kind = (uint8_t)kind, .stream = (uint8_t)stream, .group = (uint8_t)group, .name = name, .bytes = bytes,
-	               .join = LK_JOIN(LK_STREAM_COMPUTE), .flags = exchange_flags(h)});
+static void communicate(struct hybrid *hybrid, const char *name, lk_op_kind kind, unsigned stream, unsigned group, double bytes) {
+	if (hybrid->job->ranks < 2 || bytes <= 0) return;
+	add(hybrid, (lk_op){.kind = (uint8_t)kind, .stream = (uint8_t)stream, .group = (uint8_t)group, .name = name, .bytes = bytes,
+	               .join = LK_JOIN(LK_STREAM_COMPUTE), .flags = exchange_flags(hybrid)});
 }
 
 /* Over nodes in two steps: inside the node to the GPU that has the receiver's place, then between GPUs of one place, so that
  * each sends to as many peers as there are nodes (HugeCTR's hierarchical exchange). */
-static void exchange(struct hybrid *h, const char *name, double bytes) {
-	int in_node = h->job->node_ranks;
-	if (in_node <= 0 || in_node >= h->job->ranks) {
-		communicate(h, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_DP, bytes);
+static void exchange(struct hybrid *hybrid, const char *name, double bytes) {
+	int in_node = hybrid->job->node_ranks;
+	if (in_node <= 0 || in_node >= hybrid->job->ranks) {
+		communicate(hybrid, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_DP, bytes);
 		return;
 	}
-	if (in_node > 1) communicate(h, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_TP, bytes);
-	communicate(h, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_CP, bytes);
+	if (in_node > 1) communicate(hybrid, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_TP, bytes);
+	communicate(hybrid, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_CP, bytes);
 }
 
-static double sums_bytes(const struct hybrid *h) {
-	return h->local * h->model->tables * h->copied.sums * h->model->dim * h->element;
+static double sums_bytes(const struct hybrid *hybrid) {
+	return hybrid->local * hybrid->model->tables * hybrid->copied.sums * hybrid->model->dim * hybrid->element;
 }
 
 /* ---- the step ---- */
 
-static void forward(struct hybrid *h) {
-	const lk_dlrm *m = h->model;
-	h->phase = LK_PHASE_FORWARD;
+static void forward(struct hybrid *hybrid) {
+	const lk_dlrm *dlrm = hybrid->model;
+	hybrid->phase = LK_PHASE_FORWARD;
 	/* those of the next batch: readers run ahead */
-	exchange(h, "indices", h->local * (lk_dlrm_lookups(m) * h->copied.lookups * INDEX + m->tables * h->copied.sums * LENGTH));
-	lookup(h, "lookups", 0);
-	exchange(h, "pooled sums", sums_bytes(h));
-	mlp(h, "bottom MLP", m->bottom, m->bottom_widths);
-	add(h, (lk_op){.kind = LK_OP_WAIT, .name = "sums are here", .join = LK_JOIN(LK_STREAM_EP)});
-	interact(h);
-	mlp(h, "top MLP", m->top, m->top_widths);
-	add(h, (lk_op){.kind = LK_OP_LOSS, .name = "loss", .bytes = h->local * 4 * FLOAT});
+	exchange(hybrid, "indices", hybrid->local * (lk_dlrm_lookups(dlrm) * hybrid->copied.lookups * INDEX + dlrm->tables * hybrid->copied.sums * LENGTH));
+	lookup(hybrid, "lookups", 0);
+	exchange(hybrid, "pooled sums", sums_bytes(hybrid));
+	mlp(hybrid, "bottom MLP", dlrm->bottom, dlrm->bottom_widths);
+	add(hybrid, (lk_op){.kind = LK_OP_WAIT, .name = "sums are here", .join = LK_JOIN(LK_STREAM_EP)});
+	interact(hybrid);
+	mlp(hybrid, "top MLP", dlrm->top, dlrm->top_widths);
+	add(hybrid, (lk_op){.kind = LK_OP_LOSS, .name = "loss", .bytes = hybrid->local * 4 * FLOAT});
 }
 
-static void backward(struct hybrid *h) {
-	const lk_dlrm *m = h->model;
-	h->phase = LK_PHASE_BACKWARD;
-	mlp_backward(h, "top MLP backward", m->top, m->top_widths, true);
-	interact_backward(h);
-	exchange(h, "gradients of sums", sums_bytes(h));
-	mlp_backward(h, "bottom MLP backward", m->bottom, m->bottom_widths, false);
-	communicate(h, "gradients of MLPs and copied rows", LK_OP_ALLREDUCE, LK_STREAM_DP, LK_GROUP_DP,
-	            (lk_dlrm_dense_params(m) + h->copied.reduced * m->dim) * h->element);
-	lookup(h, "lookups backward", LK_JOIN(LK_STREAM_EP));
+static void backward(struct hybrid *hybrid) {
+	const lk_dlrm *dlrm = hybrid->model;
+	hybrid->phase = LK_PHASE_BACKWARD;
+	mlp_backward(hybrid, "top MLP backward", dlrm->top, dlrm->top_widths, true);
+	interact_backward(hybrid);
+	exchange(hybrid, "gradients of sums", sums_bytes(hybrid));
+	mlp_backward(hybrid, "bottom MLP backward", dlrm->bottom, dlrm->bottom_widths, false);
+	communicate(hybrid, "gradients of MLPs and copied rows", LK_OP_ALLREDUCE, LK_STREAM_DP, LK_GROUP_DP,
+	            (lk_dlrm_dense_params(dlrm) + hybrid->copied.reduced * dlrm->dim) * hybrid->element);
+	lookup(hybrid, "lookups backward", LK_JOIN(LK_STREAM_EP));
 }
 
-static void update(struct hybrid *h) {
-	double each = 3 * FLOAT + 2 * lk_dlrm_dense_state(h->model);
-	h->phase = LK_PHASE_OPTIMIZER;
-	add(h, (lk_op){.kind = LK_OP_OPTIMIZER, .name = "optimizer of MLPs", .bytes = lk_dlrm_dense_params(h->model) * each,
+static void update(struct hybrid *hybrid) {
+	double each = 3 * FLOAT + 2 * lk_dlrm_dense_state(hybrid->model);
+	hybrid->phase = LK_PHASE_OPTIMIZER;
+	add(hybrid, (lk_op){.kind = LK_OP_OPTIMIZER, .name = "optimizer of MLPs", .bytes = lk_dlrm_dense_params(hybrid->model) * each,
 	               .join = LK_JOIN(LK_STREAM_DP) | LK_JOIN(LK_STREAM_EP)});
 }
 
 /* Numbers that a sample's activations take: layers, vectors, what cross layers keep. */
-static double activations(const lk_dlrm *m) {
-	double sum = 2 * lk_dlrm_vectors(m) * m->dim;
-	for (int i = 0; i < m->bottom_widths; i++) sum += m->bottom[i];
-	for (int i = 0; i < m->top_widths; i++) sum += m->top[i];
-	if (m->interaction == LK_DLRM_CROSS) sum += m->cross_layers * (2 * m->top[0] + m->cross_rank);
+static double activations(const lk_dlrm *dlrm) {
+	double sum = 2 * lk_dlrm_vectors(dlrm) * dlrm->dim;
+	for (int i = 0; i < dlrm->bottom_widths; i++) sum += dlrm->bottom[i];
+	for (int i = 0; i < dlrm->top_widths; i++) sum += dlrm->top[i];
+	if (dlrm->interaction == LK_DLRM_CROSS) sum += dlrm->cross_layers * (2 * dlrm->top[0] + dlrm->cross_rank);
 	return sum;
 }
 
-static void hold(const struct hybrid *h, double *resident) {
-	const lk_dlrm *m = h->model;
-	double dense = lk_dlrm_dense_params(m), rows = (lk_dlrm_params(m) - dense) / m->dim / h->job->ranks;
-	resident[LK_OWN_WEIGHTS] = (rows + h->copied.rows) * m->dim * FLOAT + dense * FLOAT + (h->element < FLOAT ? dense * h->element : 0);
-	resident[LK_OWN_GRADIENTS] = dense * h->element;
-	resident[LK_OWN_OPTIMIZER] = rows * lk_dlrm_row_state(m) + dense * lk_dlrm_dense_state(m);
-	resident[LK_OWN_ACTIVATIONS] = h->local * activations(m) * h->element;
+static void hold(const struct hybrid *hybrid, double *resident) {
+	const lk_dlrm *dlrm = hybrid->model;
+	double dense = lk_dlrm_dense_params(dlrm), rows = (lk_dlrm_params(dlrm) - dense) / dlrm->dim / hybrid->job->ranks;
+	resident[LK_OWN_WEIGHTS] = (rows + hybrid->copied.rows) * dlrm->dim * FLOAT + dense * FLOAT + (hybrid->element < FLOAT ? dense * hybrid->element : 0);
+	resident[LK_OWN_GRADIENTS] = dense * hybrid->element;
+	resident[LK_OWN_OPTIMIZER] = rows * lk_dlrm_row_state(dlrm) + dense * lk_dlrm_dense_state(dlrm);
+	resident[LK_OWN_ACTIVATIONS] = hybrid->local * activations(dlrm) * hybrid->element;
 	/* sums and their gradients before and behind the exchange; indices before and behind theirs */
-	resident[LK_OWN_BUFFERS] = h->local * (4 * m->tables * m->dim * h->element + 2 * lk_dlrm_lookups(m) * INDEX);
+	resident[LK_OWN_BUFFERS] = hybrid->local * (4 * dlrm->tables * dlrm->dim * hybrid->element + 2 * lk_dlrm_lookups(dlrm) * INDEX);
 }
 
-static lk_status build(struct hybrid *h, lk_error *err) {
-	lk_graph *g = h->graph;
+static lk_status build(struct hybrid *hybrid, lk_error *err) {
+	lk_graph *graph = hybrid->graph;
 	uint32_t block;
-	lk_graph_begin_block(g, "training step");
-	forward(h);
-	backward(h);
-	update(h);
-	LK_TRY(lk_graph_end_block(g, &block, err));
-	g->ranks.world = g->ranks.chains = (uint32_t)h->job->ranks, g->ranks.stages = 1;
-	for (int i = 0; i < LK_GROUPS; i++) g->ranks.group[i].size = g->ranks.group[i].stride = 1;
-	g->ranks.group[LK_GROUP_DP].size = (uint32_t)h->job->ranks;
-	if (h->job->node_ranks > 0 && h->job->node_ranks < h->job->ranks) {
-		uint32_t in_node = (uint32_t)h->job->node_ranks;
-		g->ranks.group[LK_GROUP_TP].size = in_node;
-		g->ranks.group[LK_GROUP_CP].size = (uint32_t)h->job->ranks / in_node, g->ranks.group[LK_GROUP_CP].stride = in_node;
+	lk_graph_begin_block(graph, "training step");
+	forward(hybrid);
+	backward(hybrid);
+	update(hybrid);
+	LK_TRY(lk_graph_end_block(graph, &block, err));
+	graph->ranks.world = graph->ranks.chains = (uint32_t)hybrid->job->ranks, graph->ranks.stages = 1;
+	for (int i = 0; i < LK_GROUPS; i++) graph->ranks.group[i].size = graph->ranks.group[i].stride = 1;
+	graph->ranks.group[LK_GROUP_DP].size = (uint32_t)hybrid->job->ranks;
+	if (hybrid->job->node_ranks > 0 && hybrid->job->node_ranks < hybrid->job->ranks) {
+		uint32_t in_node = (uint32_t)hybrid->job->node_ranks;
+		graph->ranks.group[LK_GROUP_TP].size = in_node;
+		graph->ranks.group[LK_GROUP_CP].size = (uint32_t)hybrid->job->ranks / in_node, graph->ranks.group[LK_GROUP_CP].stride = in_node;
 	}
-	LK_TRY(lk_graph_set_programs(g, 1, 0, err));
-	hold(h, g->programs.at[0].resident);
-	return lk_graph_call(g, 0, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err);
+	LK_TRY(lk_graph_set_programs(graph, 1, 0, err));
+	hold(hybrid, graph->programs.at[0].resident);
+	return lk_graph_call(graph, 0, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err);
 }
 
 lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph **out, lk_error *err) {

@@ -34,45 +34,45 @@ struct step {
 
 /* ---- host and device ---- */
 
-static uint32_t spend(struct step *s, const char *name, double seconds, uint32_t join) {
-	return lk_graph_add(s->graph, &(lk_op){.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .phase = s->phase, .name = name,
+static uint32_t spend(struct step *step, const char *name, double seconds, uint32_t join) {
+	return lk_graph_add(step->graph, &(lk_op){.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .phase = step->phase, .name = name,
 	                                       .m = seconds, .join = join});
 }
 
-static double term(const struct step *s, int which, const char *name) {
-	return s->host->seconds(s->host->table, which, name);
+static double term(const struct step *step, int which, const char *name) {
+	return step->host->seconds(step->host->table, which, name);
 }
 
-static void launch(struct step *s, const char *call, const char *name, const lk_op *kernel) {
-	uint32_t issued = spend(s, call, term(s, 4, call), 0);
+static void launch(struct step *step, const char *call, const char *name, const lk_op *kernel) {
+	uint32_t issued = spend(step, call, term(step, 4, call), 0);
 	lk_op op = *kernel;
-	op.stream = LK_STREAM_COMPUTE, op.phase = s->phase, op.dtype = LK_FP32, op.name = name;
+	op.stream = LK_STREAM_COMPUTE, op.phase = step->phase, op.dtype = LK_FP32, op.name = name;
 	op.deps = &issued, op.dep_count = 1;
-	lk_graph_add(s->graph, &op);
+	lk_graph_add(step->graph, &op);
 }
 
 /* An operation's kernels, without the gap in front of it. */
-static void inner(struct step *s, const char *name, const lk_op *kernels, int count) {
-	spend(s, name, term(s, 2, name), 0);
+static void inner(struct step *step, const char *name, const lk_op *kernels, int count) {
+	spend(step, name, term(step, 2, name), 0);
 	for (int i = 0; i < count; i++) {
-		if (i > 0) spend(s, name, term(s, 5, name), 0);
-		launch(s, kernels[i].kind == LK_OP_COPY ? "cudaMemcpyAsync" : "cudaLaunchKernel", name, &kernels[i]);
+		if (i > 0) spend(step, name, term(step, 5, name), 0);
+		launch(step, kernels[i].kind == LK_OP_COPY ? "cudaMemcpyAsync" : "cudaLaunchKernel", name, &kernels[i]);
 	}
-	spend(s, name, term(s, 3, name), 0);
+	spend(step, name, term(step, 3, name), 0);
 }
 
 /* An operation and the kernels that it launches. */
-static void operation(struct step *s, const char *name, const lk_op *kernels, int count) {
-	spend(s, name, term(s, 1, name) + (count ? 0 : term(s, 5, name)), 0);
-	if (count) inner(s, name, kernels, count);
+static void operation(struct step *step, const char *name, const lk_op *kernels, int count) {
+	spend(step, name, term(step, 1, name) + (count ? 0 : term(step, 5, name)), 0);
+	if (count) inner(step, name, kernels, count);
 }
 
 /* A copy between host and device, which the host waits for. */
-static void copy(struct step *s, double bytes) {
-	spend(s, "aten::to", term(s, 1, "aten::to") + term(s, 2, "aten::to"), 0);
-	launch(s, "cudaMemcpyAsync", "aten::to", &(lk_op){.kind = LK_OP_COPY, .bytes = bytes});
-	spend(s, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
-	spend(s, "aten::to", term(s, 3, "aten::to"), 0);
+static void copy(struct step *step, double bytes) {
+	spend(step, "aten::to", term(step, 1, "aten::to") + term(step, 2, "aten::to"), 0);
+	launch(step, "cudaMemcpyAsync", "aten::to", &(lk_op){.kind = LK_OP_COPY, .bytes = bytes});
+	spend(step, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
+	spend(step, "aten::to", term(step, 3, "aten::to"), 0);
 }
 
 /* ---- kernels ---- */
@@ -93,73 +93,73 @@ static lk_op concatenate(double elements) {
 	return pass(elements, 2 / 0.79);
 }
 
-static void one(struct step *s, const char *name, lk_op kernel) {
-	operation(s, name, &kernel, 1);
+static void one(struct step *step, const char *name, lk_op kernel) {
+	operation(step, name, &kernel, 1);
 }
 
 /* What autograd does within another node's call: sums for biases, additions where a tensor was used twice. */
-static void within(struct step *s, const char *name, lk_op kernel) {
-	inner(s, name, &kernel, 1);
+static void within(struct step *step, const char *name, lk_op kernel) {
+	inner(step, name, &kernel, 1);
 }
 
-static void none(struct step *s, const char *name) {
-	operation(s, name, NULL, 0);
+static void none(struct step *step, const char *name) {
+	operation(step, name, NULL, 0);
 }
 
 /* ---- lookups ---- */
 
-static lk_op lookup(const struct step *s) {
-	const lk_dlrm *m = s->model;
-	return (lk_op){.kind = LK_OP_EMBEDDING, .m = s->batch, .n = m->dim, .k = s->pooling, .batch = m->tables, .window = s->rows};
+static lk_op lookup(const struct step *step) {
+	const lk_dlrm *dlrm = step->model;
+	return (lk_op){.kind = LK_OP_EMBEDDING, .m = step->batch, .n = dlrm->dim, .k = step->pooling, .batch = dlrm->tables, .window = step->rows};
 }
 
 /* ---- forward ---- */
 
-static void linear(struct step *s, double in, double out) {
+static void linear(struct step *step, double in, double out) {
 	/* the bias is spread over the result, which the product then adds to */
-	const lk_op kernels[] = {pass(s->batch * out, 1), product(1, s->batch, out, in, 1)};
-	operation(s, "aten::linear", kernels, 2);
+	const lk_op kernels[] = {pass(step->batch * out, 1), product(1, step->batch, out, in, 1)};
+	operation(step, "aten::linear", kernels, 2);
 }
 
-static void mlp(struct step *s, const double *widths, int count, bool sigmoid) {
+static void mlp(struct step *step, const double *widths, int count, bool sigmoid) {
 	for (int i = 1; i < count; i++) {
-		linear(s, widths[i - 1], widths[i]);
+		linear(step, widths[i - 1], widths[i]);
 		bool last = sigmoid && i == count - 1;
-		one(s, last ? "aten::sigmoid" : "aten::relu", pass(s->batch * widths[i], 2));
+		one(step, last ? "aten::sigmoid" : "aten::relu", pass(step->batch * widths[i], 2));
 	}
 }
 
-static void interact(struct step *s) {
-	const lk_dlrm *m = s->model;
-	double n = lk_dlrm_vectors(m), pairs = lk_dlrm_pairs(m);
-	one(s, "aten::cat", concatenate(s->batch * n * m->dim));
-	if (m->interaction == LK_DLRM_CAT) return;
-	none(s, "aten::view");
-	none(s, "aten::transpose");
-	one(s, "aten::bmm", product(s->batch, n, n, m->dim, 0));
-	none(s, "aten::slice");
-	one(s, "aten::index", pass(s->batch * (n * n + pairs), 1));
-	one(s, "aten::cat", concatenate(s->batch * m->top[0]));
+static void interact(struct step *step) {
+	const lk_dlrm *dlrm = step->model;
+	double n = lk_dlrm_vectors(dlrm), pairs = lk_dlrm_pairs(dlrm);
+	one(step, "aten::cat", concatenate(step->batch * n * dlrm->dim));
+	if (dlrm->interaction == LK_DLRM_CAT) return;
+	none(step, "aten::view");
+	none(step, "aten::transpose");
+	one(step, "aten::bmm", product(step->batch, n, n, dlrm->dim, 0));
+	none(step, "aten::slice");
+	one(step, "aten::index", pass(step->batch * (n * n + pairs), 1));
+	one(step, "aten::cat", concatenate(step->batch * dlrm->top[0]));
 }
 
-static void forward(struct step *s) {
-	const lk_dlrm *m = s->model;
-	copy(s, s->batch * m->bottom[0] * FLOAT);
-	copy(s, s->batch * m->tables * INDEX);
-	copy(s, s->batch * lk_dlrm_lookups(m) * INDEX);
-	mlp(s, m->bottom, m->bottom_widths, false);
-	one(s, "LookupFunction", lookup(s));
-	interact(s);
-	mlp(s, m->top, m->top_widths, true);
+static void forward(struct step *step) {
+	const lk_dlrm *dlrm = step->model;
+	copy(step, step->batch * dlrm->bottom[0] * FLOAT);
+	copy(step, step->batch * dlrm->tables * INDEX);
+	copy(step, step->batch * lk_dlrm_lookups(dlrm) * INDEX);
+	mlp(step, dlrm->bottom, dlrm->bottom_widths, false);
+	one(step, "LookupFunction", lookup(step));
+	interact(step);
+	mlp(step, dlrm->top, dlrm->top_widths, true);
 }
 
 /* Element by element, then the mean. */
-static void loss(struct step *s) {
-	const lk_op kernels[] = {pass(s->batch, 3), pass(s->batch, 1)};
-	copy(s, s->batch * FLOAT);
-	operation(s, s->model->loss == LK_DLRM_MSE ? "aten::mse_loss" : "aten::binary_cross_entropy", kernels, 2);
-	none(s, "aten::detach");
-	copy(s, FLOAT);
+static void loss(struct step *step) {
+	const lk_op kernels[] = {pass(step->batch, 3), pass(step->batch, 1)};
+	copy(step, step->batch * FLOAT);
+	operation(step, step->model->loss == LK_DLRM_MSE ? "aten::mse_loss" : "aten::binary_cross_entropy", kernels, 2);
+	none(step, "aten::detach");
+	copy(step, FLOAT);
 }
 
 /* ---- backward ---- */
@@ -171,65 +171,65 @@ static bool in_parts(double in, double out) {
 }
 
 /* Products for the gradients of inputs and weight, the bias's sum, and both added to what zero_grad left. */
-static void linear_backward(struct step *s, double in, double out, bool input) {
+static void linear_backward(struct step *step, double in, double out, bool input) {
 	lk_op kernels[3];
 	int count = 0;
-	if (input) kernels[count++] = product(1, s->batch, in, out, 0);
-	kernels[count++] = product(1, out, in, s->batch, 0);
+	if (input) kernels[count++] = product(1, step->batch, in, out, 0);
+	kernels[count++] = product(1, out, in, step->batch, 0);
 	if (in_parts(in, out)) kernels[count++] = pass(out * in, 2);
-	operation(s, "AddmmBackward", kernels, count);
-	within(s, "aten::sum", pass(s->batch * out, 1));
-	one(s, "torch::autograd::AccumulateGrad", pass(out, 3));
-	none(s, "TBackward");
-	one(s, "torch::autograd::AccumulateGrad", pass(out * in, 3));
+	operation(step, "AddmmBackward", kernels, count);
+	within(step, "aten::sum", pass(step->batch * out, 1));
+	one(step, "torch::autograd::AccumulateGrad", pass(out, 3));
+	none(step, "TBackward");
+	one(step, "torch::autograd::AccumulateGrad", pass(out * in, 3));
 }
 
-static void mlp_backward(struct step *s, const double *widths, int count, bool sigmoid, bool input) {
+static void mlp_backward(struct step *step, const double *widths, int count, bool sigmoid, bool input) {
 	for (int i = count - 1; i > 0; i--) {
 		bool last = sigmoid && i == count - 1;
-		one(s, last ? "SigmoidBackward" : "ReluBackward", pass(s->batch * widths[i], 3));
-		linear_backward(s, widths[i - 1], widths[i], input || i > 1);
+		one(step, last ? "SigmoidBackward" : "ReluBackward", pass(step->batch * widths[i], 3));
+		linear_backward(step, widths[i - 1], widths[i], input || i > 1);
 	}
 }
 
 /* index_put_ with accumulation: zeros, the indices sorted (small), then a warp for each selected element, which reads its
  * index, the neighbour's, the place of the gradient, and gradient and target: four loads one after the other. */
-static void index_backward(struct step *s, double square, double pairs) {
+static void index_backward(struct step *step, double square, double pairs) {
 	enum { LAUNCHES = 11 }; /* of PyTorch 1.8 to 1.11, as the table of overheads has them */
 	lk_op kernels[LAUNCHES];
 	for (int i = 0; i < LAUNCHES; i++) kernels[i] = pass(pairs, 4);
-	kernels[0] = pass(s->batch * square, 1);
-	kernels[LAUNCHES - 1] = (lk_op){.kind = LK_OP_PERMUTE, .m = s->batch * pairs, .k = 4,
-	                                .bytes = s->batch * (pairs + 2 * square) * FLOAT};
-	operation(s, "IndexBackward", kernels, LAUNCHES);
+	kernels[0] = pass(step->batch * square, 1);
+	kernels[LAUNCHES - 1] = (lk_op){.kind = LK_OP_PERMUTE, .m = step->batch * pairs, .k = 4,
+	                                .bytes = step->batch * (pairs + 2 * square) * FLOAT};
+	operation(step, "IndexBackward", kernels, LAUNCHES);
 }
 
-static void interact_backward(struct step *s) {
-	const lk_dlrm *m = s->model;
-	double n = lk_dlrm_vectors(m), square = n * n;
-	none(s, "CatBackward");
-	if (m->interaction == LK_DLRM_CAT) return;
-	index_backward(s, square, lk_dlrm_pairs(m));
-	const lk_op slices[] = {pass(s->batch * square, 1), pass(s->batch * square, 2)};
-	operation(s, "SliceBackward", slices, 2);
-	const lk_op products[] = {product(s->batch, n, m->dim, n, 0), product(s->batch, n, m->dim, n, 0)};
-	operation(s, "BmmBackward", products, 2);
-	none(s, "TransposeBackward");
-	within(s, "aten::add", pass(s->batch * n * m->dim, 3));
-	one(s, "ViewBackward", pass(s->batch * n * m->dim, 2)); /* the sum lies transposed: it is copied */
-	none(s, "CatBackward");
-	within(s, "aten::add", pass(s->batch * m->dim, 3)); /* the bottom MLP's vector is used twice */
+static void interact_backward(struct step *step) {
+	const lk_dlrm *dlrm = step->model;
+	double n = lk_dlrm_vectors(dlrm), square = n * n;
+	none(step, "CatBackward");
+	if (dlrm->interaction == LK_DLRM_CAT) return;
+	index_backward(step, square, lk_dlrm_pairs(dlrm));
+	const lk_op slices[] = {pass(step->batch * square, 1), pass(step->batch * square, 2)};
+	operation(step, "SliceBackward", slices, 2);
+	const lk_op products[] = {product(step->batch, n, dlrm->dim, n, 0), product(step->batch, n, dlrm->dim, n, 0)};
+	operation(step, "BmmBackward", products, 2);
+	none(step, "TransposeBackward");
+	within(step, "aten::add", pass(step->batch * n * dlrm->dim, 3));
+	one(step, "ViewBackward", pass(step->batch * n * dlrm->dim, 2)); /* the sum lies transposed: it is copied */
+	none(step, "CatBackward");
+	within(step, "aten::add", pass(step->batch * dlrm->dim, 3)); /* the bottom MLP's vector is used twice */
 }
 
-static void backward(struct step *s) {
-	const lk_dlrm *m = s->model;
-	const lk_op gradient[] = {pass(s->batch, 1), pass(s->batch, 4)};
-	one(s, "aten::ones_like", pass(1, 1));
-	operation(s, m->loss == LK_DLRM_MSE ? "MseLossBackward" : "BinaryCrossEntropyBackward", gradient, 2);
-	mlp_backward(s, m->top, m->top_widths, true, true);
-	interact_backward(s);
-	one(s, "LookupFunctionBackward", lookup(s));
-	mlp_backward(s, m->bottom, m->bottom_widths, false, false);
+static void backward(struct step *step) {
+	const lk_dlrm *dlrm = step->model;
+	const lk_op gradient[] = {pass(step->batch, 1), pass(step->batch, 4)};
+	one(step, "aten::ones_like", pass(1, 1));
+	operation(step, dlrm->loss == LK_DLRM_MSE ? "MseLossBackward" : "BinaryCrossEntropyBackward", gradient, 2);
+	mlp_backward(step, dlrm->top, dlrm->top_widths, true, true);
+	interact_backward(step);
+	one(step, "LookupFunctionBackward", lookup(step));
+	mlp_backward(step, dlrm->bottom, dlrm->bottom_widths, false, false);
 }
 
 /* ---- optimizer ---- */
@@ -244,36 +244,36 @@ static int each_parameter(const double *widths, int count, double accesses, int 
 	return used;
 }
 
-static void over_parameters(struct step *s, const char *name, double accesses, int times) {
-	const lk_dlrm *m = s->model;
+static void over_parameters(struct step *step, const char *name, double accesses, int times) {
+	const lk_dlrm *dlrm = step->model;
 	lk_op kernels[KERNELS];
-	int used = each_parameter(m->bottom, m->bottom_widths, accesses, times, kernels, 0);
-	used = each_parameter(m->top, m->top_widths, accesses, times, kernels, used);
-	operation(s, name, kernels, used);
+	int used = each_parameter(dlrm->bottom, dlrm->bottom_widths, accesses, times, kernels, 0);
+	used = each_parameter(dlrm->top, dlrm->top_widths, accesses, times, kernels, used);
+	operation(step, name, kernels, used);
 }
 
-static void optimizer_step(struct step *s) {
-	if (s->model->optimizer == LK_DLRM_SGD) over_parameters(s, "Optimizer.step#SGD.step", 3, 1);
-	else over_parameters(s, "Optimizer.step#Adagrad.step", 3, 3); /* squares added, their root, the quotient subtracted */
+static void optimizer_step(struct step *step) {
+	if (step->model->optimizer == LK_DLRM_SGD) over_parameters(step, "Optimizer.step#SGD.step", 3, 1);
+	else over_parameters(step, "Optimizer.step#Adagrad.step", 3, 3); /* squares added, their root, the quotient subtracted */
 }
 
-static void zero_grad(struct step *s) {
-	bool sgd = s->model->optimizer == LK_DLRM_SGD;
-	over_parameters(s, sgd ? "Optimizer.zero_grad#SGD.zero_grad" : "Optimizer.zero_grad#Adagrad.zero_grad", 1, 1);
+static void zero_grad(struct step *step) {
+	bool sgd = step->model->optimizer == LK_DLRM_SGD;
+	over_parameters(step, sgd ? "Optimizer.zero_grad#SGD.zero_grad" : "Optimizer.zero_grad#Adagrad.zero_grad", 1, 1);
 }
 
 /* ---- the step ---- */
 
-static void whole_step(struct step *s) {
-	s->phase = LK_PHASE_FORWARD;
-	forward(s);
-	loss(s);
-	s->phase = LK_PHASE_BACKWARD;
-	zero_grad(s);
-	backward(s);
-	s->phase = LK_PHASE_OPTIMIZER;
-	optimizer_step(s);
-	spend(s, "cudaDeviceSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
+static void whole_step(struct step *step) {
+	step->phase = LK_PHASE_FORWARD;
+	forward(step);
+	loss(step);
+	step->phase = LK_PHASE_BACKWARD;
+	zero_grad(step);
+	backward(step);
+	step->phase = LK_PHASE_OPTIMIZER;
+	optimizer_step(step);
+	spend(step, "cudaDeviceSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
 }
 
 static lk_status one_rank(lk_graph *graph, uint32_t block, lk_error *err) {

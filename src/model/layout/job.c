@@ -110,19 +110,19 @@ static lk_status fill_schedule(lk_job *job, lk_error *err) {
 }
 
 static lk_status fill_sequence(lk_job *job, lk_error *err) {
-	const lk_model *m = &job->model;
-	if (m->image > 0 && m->patch > 0) {
-		int side = m->image / m->patch;
+	const lk_model *model = &job->model;
+	if (model->image > 0 && model->patch > 0) {
+		int side = model->image / model->patch;
 		int64_t tokens = (int64_t)side * side + 1;
 		if (tokens > 1 << 27 || (job->seq > 0 && job->seq != tokens)) {
 			lk_fail(err, LK_ERR_INPUT, "--seq", "an image of %d pixels in patches of %d has %lld tokens, not %d",
-					m->image, m->patch, (long long)tokens, job->seq);
+					model->image, model->patch, (long long)tokens, job->seq);
 			return lk_hint(err, "leave it out");
 		}
 		job->seq = (int)tokens;
 		return LK_OK;
 	}
-	int context = m->context > 0 ? m->context : SEQ_DEFAULT;
+	int context = model->context > 0 ? model->context : SEQ_DEFAULT;
 	fill_int(&job->seq, context < SEQ_DEFAULT_MOST ? context : SEQ_DEFAULT_MOST);
 	return LK_OK;
 }

@@ -70,33 +70,33 @@ static lk_status divides(const char *option, const char *what, int64_t total, in
 	return lk_hint(err, "nearest: %s", lk_near_divisors(near, by, total));
 }
 
-static bool has_dense_mlp(const lk_model *m) {
-	return m->experts == 0 || m->dense_layers > 0 || m->moe_every > 1;
+static bool has_dense_mlp(const lk_model *model) {
+	return model->experts == 0 || model->dense_layers > 0 || model->moe_every > 1;
 }
 
 static lk_status check_tp(const lk_job *job, lk_error *err) {
-	const lk_model *m = &job->model;
-	LK_TRY(divides("--tp", "heads", m->heads, job->tp, err));
-	LK_TRY(divides("--tp", "units of the hidden size", m->hidden, job->tp, err));
-	if (has_dense_mlp(m)) LK_TRY(divides("--tp", "units of the MLP's width", m->ffn, job->tp, err));
-	if (m->shared_ffn > 0) LK_TRY(divides("--tp", "units of the shared experts' width", m->shared_ffn, job->tp, err));
+	const lk_model *model = &job->model;
+	LK_TRY(divides("--tp", "heads", model->heads, job->tp, err));
+	LK_TRY(divides("--tp", "units of the hidden size", model->hidden, job->tp, err));
+	if (has_dense_mlp(model)) LK_TRY(divides("--tp", "units of the MLP's width", model->ffn, job->tp, err));
+	if (model->shared_ffn > 0) LK_TRY(divides("--tp", "units of the shared experts' width", model->shared_ffn, job->tp, err));
 	/* Fewer key-value heads than ranks: each is held by tp / kv_heads ranks. */
-	bool replicated = m->kv_heads > 0 && job->tp > m->kv_heads && job->tp % m->kv_heads == 0;
-	if (m->attention == LK_ATTN_HEADS && !replicated)
-		return divides("--tp", "key-value heads", m->kv_heads, job->tp, err);
+	bool replicated = model->kv_heads > 0 && job->tp > model->kv_heads && job->tp % model->kv_heads == 0;
+	if (model->attention == LK_ATTN_HEADS && !replicated)
+		return divides("--tp", "key-value heads", model->kv_heads, job->tp, err);
 	return LK_OK;
 }
 
 static lk_status check_experts(const lk_job *job, lk_error *err) {
-	const lk_model *m = &job->model;
+	const lk_model *model = &job->model;
 	char near[LK_JOB_NEAR];
-	if (m->experts == 0) {
+	if (model->experts == 0) {
 		if (job->ep == 1) return LK_OK;
 		lk_fail(err, LK_ERR_INPUT, "--ep", "expert parallelism of %d, but the model has no experts", job->ep);
 		return lk_hint(err, "leave it out");
 	}
-	LK_TRY(divides("--ep", "experts", m->experts, job->ep, err));
-	LK_TRY(divides("--etp", "units of an expert's width", m->expert_ffn, job->etp, err));
+	LK_TRY(divides("--ep", "experts", model->experts, job->ep, err));
+	LK_TRY(divides("--etp", "units of an expert's width", model->expert_ffn, job->etp, err));
 	int64_t ranks = (int64_t)job->tp * job->cp * job->dp;
 	if (ranks % ((int64_t)job->etp * job->ep) == 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--ep", "the %lld ranks of a stage (tp * cp * dp) do not divide by etp * ep = %d * %d",

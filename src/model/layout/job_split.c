@@ -35,25 +35,25 @@ struct walk {
 	int mtp, embeddings, losses, loss_place, embedding_place;
 };
 
-static void symbol(struct walk *w, char c) {
+static void symbol(struct walk *walk, char c) {
 	switch (c) {
-	case '|': w->place++; break;
+	case '|': walk->place++; break;
 	case 't':
-		w->layers++;
-		w->before += w->place < w->wanted;
-		w->count += w->place == w->wanted;
+		walk->layers++;
+		walk->before += walk->place < walk->wanted;
+		walk->count += walk->place == walk->wanted;
 		break;
-	case 'm': w->mtp++; break;
+	case 'm': walk->mtp++; break;
 	case 'E':
-		w->embeddings++;
-		w->embedding_place = w->place;
+		walk->embeddings++;
+		walk->embedding_place = walk->place;
 		break;
 	case 'L':
-		w->losses++;
-		w->loss_place = w->place;
+		walk->losses++;
+		walk->loss_place = walk->place;
 		break;
 	case ',': case ' ': case '\t': break;
-	default: w->wrong = "only E, t, m, L, '|', ',', '(..)*n' and 'x*n' are known"; break;
+	default: walk->wrong = "only E, t, m, L, '|', ',', '(..)*n' and 'x*n' are known"; break;
 	}
 }
 
@@ -68,13 +68,13 @@ static const char *item_end(const char *at, const char *end) {
 	return NULL;
 }
 
-static void walk_items(struct walk *w, const char *at, const char *end, int depth);
+static void walk_items(struct walk *walk, const char *at, const char *end, int depth);
 
 /* One symbol or bracket with its repeat; returns what stands behind it. */
-static const char *walk_item(struct walk *w, const char *at, const char *end, int depth) {
+static const char *walk_item(struct walk *walk, const char *at, const char *end, int depth) {
 	const char *close = item_end(at, end), *next = close;
 	if (close == NULL) {
-		w->wrong = "a '(' is not closed";
+		walk->wrong = "a '(' is not closed";
 		return end;
 	}
 	long times = 1;
@@ -82,22 +82,22 @@ static const char *walk_item(struct walk *w, const char *at, const char *end, in
 		char *behind;
 		times = next[1] >= '0' && next[1] <= '9' ? strtol(next + 1, &behind, 10) : 0;
 		if (times < 1 || times > LAYOUT_STEPS) {
-			w->wrong = "'*' wants a number of repeats from 1 to 65536";
+			walk->wrong = "'*' wants a number of repeats from 1 to 65536";
 			return end;
 		}
 		next = behind;
 	}
-	for (; times > 0 && w->wrong == NULL; times--) {
-		if (++w->steps > LAYOUT_STEPS) w->wrong = "it stands for more than 65536 symbols";
-		else if (*at == '(') walk_items(w, at + 1, close - 1, depth + 1);
-		else symbol(w, *at);
+	for (; times > 0 && walk->wrong == NULL; times--) {
+		if (++walk->steps > LAYOUT_STEPS) walk->wrong = "it stands for more than 65536 symbols";
+		else if (*at == '(') walk_items(walk, at + 1, close - 1, depth + 1);
+		else symbol(walk, *at);
 	}
 	return next;
 }
 
-static void walk_items(struct walk *w, const char *at, const char *end, int depth) {
-	if (depth > LAYOUT_DEPTH) w->wrong = "brackets are nested too deeply";
-	while (at < end && w->wrong == NULL) at = walk_item(w, at, end, depth);
+static void walk_items(struct walk *walk, const char *at, const char *end, int depth) {
+	if (depth > LAYOUT_DEPTH) walk->wrong = "brackets are nested too deeply";
+	while (at < end && walk->wrong == NULL) at = walk_item(walk, at, end, depth);
 }
 
 static struct walk walk_layout(const lk_job *job, int wanted) {

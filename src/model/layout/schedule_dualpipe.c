@@ -46,66 +46,66 @@ struct desk {
 	size_t oldest;    /* no waiting weight gradient stands before this slot */
 };
 
-static void forward(struct desk *d, int phase) {
-	lk_slot_put(d->out, LK_PASS_F, phase ^ d->turn, d->f[phase]++);
+static void forward(struct desk *desk, int phase) {
+	lk_slot_put(desk->out, LK_PASS_F, phase ^ desk->turn, desk->f[phase]++);
 }
 
-static void backward(struct desk *d, int phase, bool waiting) {
-	lk_slot_put(d->out, waiting ? LK_PASS_BI : LK_PASS_B, phase ^ d->turn, d->b[phase]++);
+static void backward(struct desk *desk, int phase, bool waiting) {
+	lk_slot_put(desk->out, waiting ? LK_PASS_BI : LK_PASS_B, phase ^ desk->turn, desk->b[phase]++);
 }
 
-static void overlapped(struct desk *d, int forward_phase) {
-	forward(d, forward_phase);
-	lk_last(d->out)->pair = 1;
-	backward(d, 1 - forward_phase, false);
+static void overlapped(struct desk *desk, int forward_phase) {
+	forward(desk, forward_phase);
+	lk_last(desk->out)->pair = 1;
+	backward(desk, 1 - forward_phase, false);
 }
 
-static void weights(struct desk *d) {
-	while (d->out->at[d->oldest].pass != LK_PASS_BI) d->oldest++;
-	lk_slot slot = d->out->at[d->oldest++];
-	lk_slot_put(d->out, LK_PASS_W, slot.chunk, slot.microbatch);
+static void weights(struct desk *desk) {
+	while (desk->out->at[desk->oldest].pass != LK_PASS_BI) desk->oldest++;
+	lk_slot slot = desk->out->at[desk->oldest++];
+	lk_slot_put(desk->out, LK_PASS_W, slot.chunk, slot.microbatch);
 }
 
-static void warm_up(struct desk *d, int h, int rest) {
-	for (int i = 0; i < 2 * rest; i++) forward(d, 0);
+static void warm_up(struct desk *desk, int h, int rest) {
+	for (int i = 0; i < 2 * rest; i++) forward(desk, 0);
 	for (int i = 0; i <= h; i++) {
-		forward(d, 0);
-		forward(d, 1);
+		forward(desk, 0);
+		forward(desk, 1);
 	}
 	for (int i = 0; i < rest; i++) {
-		backward(d, 1, true);
-		weights(d);
-		forward(d, 1);
+		backward(desk, 1, true);
+		weights(desk);
+		forward(desk, 1);
 	}
 }
 
-static void steady(struct desk *d, int count, int rest) {
+static void steady(struct desk *desk, int count, int rest) {
 	for (int i = 0; i < count; i++) {
 		if (i == 0 && rest == 0) {
-			forward(d, 0);
-			backward(d, 1, false);
+			forward(desk, 0);
+			backward(desk, 1, false);
 		} else {
-			overlapped(d, 0);
+			overlapped(desk, 0);
 		}
-		overlapped(d, 1);
+		overlapped(desk, 1);
 	}
 	for (int i = 0; i < rest; i++) {
-		backward(d, 1, false);
-		overlapped(d, 1);
+		backward(desk, 1, false);
+		overlapped(desk, 1);
 	}
 }
 
-static void cool_down(struct desk *d, int h, int rest) {
+static void cool_down(struct desk *desk, int h, int rest) {
 	int half = (h + 1) / 2;
 	for (int i = 0; i <= h; i++) {
-		backward(d, 1, i > half || (i == half && h % 2 == 1));
-		backward(d, 0, i >= half);
+		backward(desk, 1, i > half || (i == half && h % 2 == 1));
+		backward(desk, 0, i >= half);
 	}
 	for (int i = 0; i < rest; i++) {
-		weights(d);
-		backward(d, 0, true);
+		weights(desk);
+		backward(desk, 0, true);
 	}
-	for (int i = 0; i <= h; i++) weights(d);
+	for (int i = 0; i <= h; i++) weights(desk);
 }
 
 static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {

@@ -45,99 +45,99 @@ static double later(double a, double b) {
 	return a > b ? a : b;
 }
 
-static void wake(struct walk *w, int rank) {
-	if (w->lanes[rank].listed) return;
-	w->lanes[rank].listed = true;
-	w->work[w->work_count++] = rank;
+static void wake(struct walk *walk, int rank) {
+	if (walk->lanes[rank].listed) return;
+	walk->lanes[rank].listed = true;
+	walk->work[walk->work_count++] = rank;
 }
 
 /* When a slot may start as far as other ranks go; NAN while one of them is not done. Weight gradients stand behind their
  * backward pass on the same rank. */
-static double ready_at(const struct chunk *c, const lk_slot *slot) {
+static double ready_at(const struct chunk *chunk, const lk_slot *slot) {
 	if (slot->pass == LK_PASS_W) return 0;
-	if (slot->pass == LK_PASS_F) return c->input ? c->input[slot->microbatch] : 0;
-	return c->gradient[slot->microbatch];
+	if (slot->pass == LK_PASS_F) return chunk->input ? chunk->input[slot->microbatch] : 0;
+	return chunk->gradient[slot->microbatch];
 }
 
 /* What a rank that can do nothing else meanwhile waits for the slot's message. */
-static double waited_for(const struct walk *w, const struct chunk *c, int rank, const lk_slot *slot) {
-	int from = slot->pass == LK_PASS_F ? c->before : slot->pass == LK_PASS_W ? -1 : c->behind;
-	return from >= 0 && from != rank ? w->times->message : 0;
+static double waited_for(const struct walk *walk, const struct chunk *chunk, int rank, const lk_slot *slot) {
+	int from = slot->pass == LK_PASS_F ? chunk->before : slot->pass == LK_PASS_W ? -1 : chunk->behind;
+	return from >= 0 && from != rank ? walk->times->message : 0;
 }
 
 /* When what ends now is there on the other rank. */
-static double arrival(const struct walk *w, int rank, int to, bool back, double end) {
-	struct lane *l = &w->lanes[rank];
-	if (to == rank || w->times->waits) return end;
-	if (!w->in_turn) return end + w->times->message;
-	return l->sent[back] = later(end, l->sent[back]) + w->times->message;
+static double arrival(const struct walk *walk, int rank, int to, bool back, double end) {
+	struct lane *lane = &walk->lanes[rank];
+	if (to == rank || walk->times->waits) return end;
+	if (!walk->in_turn) return end + walk->times->message;
+	return lane->sent[back] = later(end, lane->sent[back]) + walk->times->message;
 }
 
 /* Hands on what a slot has made, and wakes the rank that may wait for it. */
-static void finish(struct walk *w, int rank, const struct chunk *c, const lk_slot *slot, double end) {
+static void finish(struct walk *walk, int rank, const struct chunk *chunk, const lk_slot *slot, double end) {
 	int i = slot->microbatch;
 	if (slot->pass == LK_PASS_W) return;
 	if (slot->pass != LK_PASS_F) {
-		if (c->returned) c->returned[i] = arrival(w, rank, c->before, true, end), wake(w, c->before);
-	} else if (c->output) {
-		c->output[i] = arrival(w, rank, c->behind, false, end), wake(w, c->behind);
+		if (chunk->returned) chunk->returned[i] = arrival(walk, rank, chunk->before, true, end), wake(walk, chunk->before);
+	} else if (chunk->output) {
+		chunk->output[i] = arrival(walk, rank, chunk->behind, false, end), wake(walk, chunk->behind);
 	} else {
-		c->gradient[i] = end;
+		chunk->gradient[i] = end;
 	}
 }
 
 /* Runs the next slot of a rank, or the next two where they overlap; false if it has to wait. */
-static bool advance(struct walk *w, int rank) {
-	struct lane *l = &w->lanes[rank];
-	const struct chunk *of = &w->chunks[rank * w->shape->chunks];
-	const lk_slot *slot = l->next;
-	int count = slot->pair && slot + 1 < l->stop ? 2 : 1;
-	double start = l->free_at, spent = 0;
+static bool advance(struct walk *walk, int rank) {
+	struct lane *lane = &walk->lanes[rank];
+	const struct chunk *of = &walk->chunks[rank * walk->shape->chunks];
+	const lk_slot *slot = lane->next;
+	int count = slot->pair && slot + 1 < lane->stop ? 2 : 1;
+	double start = lane->free_at, spent = 0;
 	for (int i = 0; i < count; i++) {
-		const struct chunk *c = &of[slot[i].chunk];
-		double ready = ready_at(c, &slot[i]);
+		const struct chunk *chunk = &of[slot[i].chunk];
+		double ready = ready_at(chunk, &slot[i]);
 		if (isnan(ready)) return false;
 		start = later(start, ready);
-		if (w->times->waits) start += waited_for(w, c, rank, &slot[i]);
-		spent += w->times->pass[slot[i].pass][c->place];
+		if (walk->times->waits) start += waited_for(walk, chunk, rank, &slot[i]);
+		spent += walk->times->pass[slot[i].pass][chunk->place];
 	}
-	if (count == 2 && w->times->pair > 0) spent = w->times->pair;
-	l->free_at = start + spent;
-	for (int i = 0; i < count; i++) finish(w, rank, &of[slot[i].chunk], &slot[i], l->free_at);
-	l->next += count;
+	if (count == 2 && walk->times->pair > 0) spent = walk->times->pair;
+	lane->free_at = start + spent;
+	for (int i = 0; i < count; i++) finish(walk, rank, &of[slot[i].chunk], &slot[i], lane->free_at);
+	lane->next += count;
 	return true;
 }
 
 /* ---- setting up ---- */
 
 /* The slots of all ranks. Their list may move while it grows, so that lanes are told where theirs are at the end. */
-static lk_status collect_orders(struct walk *w, lk_arena *arena, lk_error *err) {
-	int stages = w->shape->stages;
+static lk_status collect_orders(struct walk *walk, lk_arena *arena, lk_error *err) {
+	int stages = walk->shape->stages;
 	size_t *begin = LK_ARRAY(arena, size_t, stages + 1);
 	if (!begin) return lk_oom(err);
-	if (!lk_reserve(&w->slots, 3 * (size_t)stages * (size_t)w->shape->chunks * (size_t)w->per_chain)) return lk_oom(err);
+	if (!lk_reserve(&walk->slots, 3 * (size_t)stages * (size_t)walk->shape->chunks * (size_t)walk->per_chain)) return lk_oom(err);
 	for (int rank = 0; rank < stages; rank++) {
-		LK_TRY(w->schedule->order(w->shape, rank, &w->slots, err));
-		begin[rank + 1] = w->slots.count;
+		LK_TRY(walk->schedule->order(walk->shape, rank, &walk->slots, err));
+		begin[rank + 1] = walk->slots.count;
 	}
 	for (int rank = 0; rank < stages; rank++)
-		w->lanes[rank].next = w->slots.at + begin[rank], w->lanes[rank].stop = w->slots.at + begin[rank + 1];
+		walk->lanes[rank].next = walk->slots.at + begin[rank], walk->lanes[rank].stop = walk->slots.at + begin[rank + 1];
 	return LK_OK;
 }
 
 /* Chunks find their neighbours in the chain: `at` and `owner` [chains * places]. */
-static void join_chunks(const struct walk *w, struct chunk *const *at, const int *owner) {
-	for (int k = 0; k < w->chains * w->places; k++) {
-		struct chunk *c = at[k];
-		bool first = c->place == 0, last = c->place == w->places - 1;
-		c->before = first ? -1 : owner[k - 1], c->returned = first ? NULL : at[k - 1]->gradient;
-		c->behind = last ? -1 : owner[k + 1], c->output = last ? NULL : at[k + 1]->input;
+static void join_chunks(const struct walk *walk, struct chunk *const *at, const int *owner) {
+	for (int k = 0; k < walk->chains * walk->places; k++) {
+		struct chunk *chunk = at[k];
+		bool first = chunk->place == 0, last = chunk->place == walk->places - 1;
+		chunk->before = first ? -1 : owner[k - 1], chunk->returned = first ? NULL : at[k - 1]->gradient;
+		chunk->behind = last ? -1 : owner[k + 1], chunk->output = last ? NULL : at[k + 1]->input;
 	}
 }
 
-static lk_status set_chunks(struct walk *w, lk_arena *arena, lk_error *err) {
-	int stages = w->shape->stages, chunks = w->shape->chunks, ends = w->chains * w->places;
-	size_t m = (size_t)w->per_chain;
+static lk_status set_chunks(struct walk *walk, lk_arena *arena, lk_error *err) {
+	int stages = walk->shape->stages, chunks = walk->shape->chunks, ends = walk->chains * walk->places;
+	size_t m = (size_t)walk->per_chain;
 	struct chunk **at = LK_ARRAY(arena, struct chunk *, ends);
 	int *owner = LK_ARRAY(arena, int, ends);
 	double *times = LK_ARRAY(arena, double, 2 * m * (size_t)ends);
@@ -145,44 +145,44 @@ static lk_status set_chunks(struct walk *w, lk_arena *arena, lk_error *err) {
 	for (size_t i = 0; i < 2 * m * (size_t)ends; i++) times[i] = NAN;
 	for (int rank = 0; rank < stages; rank++)
 		for (int i = 0; i < chunks; i++) {
-			struct chunk *c = &w->chunks[rank * chunks + i];
-			c->place = w->schedule->place(w->shape, rank, i);
-			int k = (w->chains == 2 ? i * w->places : 0) + c->place;
-			at[k] = c, owner[k] = rank;
-			c->input = c->place > 0 ? times + 2 * m * (size_t)k : NULL, c->gradient = times + 2 * m * (size_t)k + m;
+			struct chunk *chunk = &walk->chunks[rank * chunks + i];
+			chunk->place = walk->schedule->place(walk->shape, rank, i);
+			int k = (walk->chains == 2 ? i * walk->places : 0) + chunk->place;
+			at[k] = chunk, owner[k] = rank;
+			chunk->input = chunk->place > 0 ? times + 2 * m * (size_t)k : NULL, chunk->gradient = times + 2 * m * (size_t)k + m;
 		}
-	join_chunks(w, at, owner);
+	join_chunks(walk, at, owner);
 	return LK_OK;
 }
 
-static lk_status set_up(struct walk *w, lk_arena *arena, lk_error *err) {
-	size_t stages = (size_t)w->shape->stages;
-	w->lanes = LK_ARRAY(arena, struct lane, stages);
-	w->work = LK_ARRAY(arena, int, stages);
-	w->chunks = LK_ARRAY(arena, struct chunk, stages * (size_t)w->shape->chunks);
-	if (!w->lanes || !w->work || !w->chunks) return lk_oom(err);
-	LK_TRY(set_chunks(w, arena, err));
-	return collect_orders(w, arena, err);
+static lk_status set_up(struct walk *walk, lk_arena *arena, lk_error *err) {
+	size_t stages = (size_t)walk->shape->stages;
+	walk->lanes = LK_ARRAY(arena, struct lane, stages);
+	walk->work = LK_ARRAY(arena, int, stages);
+	walk->chunks = LK_ARRAY(arena, struct chunk, stages * (size_t)walk->shape->chunks);
+	if (!walk->lanes || !walk->work || !walk->chunks) return lk_oom(err);
+	LK_TRY(set_chunks(walk, arena, err));
+	return collect_orders(walk, arena, err);
 }
 
 /* ---- walking ---- */
 
-static lk_status deadlock(const struct walk *w, int rank, lk_error *err) {
-	const lk_slot *slot = w->lanes[rank].next;
-	return lk_fail(err, LK_ERR_INTERNAL, w->schedule->name, "deadlock: stage %d waits at pass %c of chunk %d, micro-batch %d",
+static lk_status deadlock(const struct walk *walk, int rank, lk_error *err) {
+	const lk_slot *slot = walk->lanes[rank].next;
+	return lk_fail(err, LK_ERR_INTERNAL, walk->schedule->name, "deadlock: stage %d waits at pass %c of chunk %d, micro-batch %d",
 	               rank, "FBBW"[slot->pass], slot->chunk, slot->microbatch);
 }
 
-static lk_status run(struct walk *w, double *ends, lk_error *err) {
-	for (int rank = w->shape->stages - 1; rank >= 0; rank--) wake(w, rank);
-	while (w->work_count > 0) {
-		int rank = w->work[--w->work_count];
-		w->lanes[rank].listed = false;
-		while (w->lanes[rank].next < w->lanes[rank].stop && advance(w, rank)) {}
+static lk_status run(struct walk *walk, double *ends, lk_error *err) {
+	for (int rank = walk->shape->stages - 1; rank >= 0; rank--) wake(walk, rank);
+	while (walk->work_count > 0) {
+		int rank = walk->work[--walk->work_count];
+		walk->lanes[rank].listed = false;
+		while (walk->lanes[rank].next < walk->lanes[rank].stop && advance(walk, rank)) {}
 	}
-	for (int rank = 0; rank < w->shape->stages; rank++) {
-		if (w->lanes[rank].next < w->lanes[rank].stop) return deadlock(w, rank, err);
-		ends[rank] = w->lanes[rank].free_at;
+	for (int rank = 0; rank < walk->shape->stages; rank++) {
+		if (walk->lanes[rank].next < walk->lanes[rank].stop) return deadlock(walk, rank, err);
+		ends[rank] = walk->lanes[rank].free_at;
 	}
 	return LK_OK;
 }

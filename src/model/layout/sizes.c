@@ -13,9 +13,9 @@ static bool lora(const lk_job *job) {
 
 /* Low-rank pairs on the attention projections and the MLP's matrices: rank * (in + out) each, a TP-th on each rank. */
 static double lora_params(const lk_job *job) {
-	const lk_model *m = &job->model;
-	double q = (double)m->heads * m->head_dim, kv = (double)m->kv_heads * m->head_dim;
-	return job->lora_rank * ((m->hidden + q + 2 * kv) + (q + m->hidden)) / job->tp;
+	const lk_model *model = &job->model;
+	double q = (double)model->heads * model->head_dim, kv = (double)model->kv_heads * model->head_dim;
+	return job->lora_rank * ((model->hidden + q + 2 * kv) + (q + model->hidden)) / job->tp;
 }
 
 lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
@@ -143,14 +143,14 @@ static double expert_shards(const lk_job *job) {
 /* Modules of multi-token prediction stand with the head: a layer, the product that joins token and state, three norms,
  * and a copy of the embedding where the first stage is another (Megatron-LM, multi_token_prediction.py). */
 static lk_rank_params prediction_modules(const lk_job *job) {
-	const lk_model *m = &job->model;
+	const lk_model *model = &job->model;
 	lk_rank_params sum = {0};
-	for (int i = 0; i < m->mtp_layers; i++) {
-		double join = 2.0 * m->hidden * m->hidden / job->tp + 3.0 * m->hidden;
-		add(&sum, lk_sizes_layer(job, m->layers - 1));
+	for (int i = 0; i < model->mtp_layers; i++) {
+		double join = 2.0 * model->hidden * model->hidden / job->tp + 3.0 * model->hidden;
+		add(&sum, lk_sizes_layer(job, model->layers - 1));
 		add(&sum, (lk_rank_params){.dense = join, .trained_dense = lora(job) ? 0 : join});
 	}
-	double copy = m->mtp_layers > 0 && job->pp > 1 && !m->tied ? (double)job->padded_vocab * m->hidden / job->tp : 0;
+	double copy = model->mtp_layers > 0 && job->pp > 1 && !model->tied ? (double)job->padded_vocab * model->hidden / job->tp : 0;
 	add(&sum, (lk_rank_params){.dense = copy, .trained_dense = lora(job) ? 0 : copy});
 	return sum;
 }
@@ -158,9 +158,9 @@ static lk_rank_params prediction_modules(const lk_job *job) {
 /* Tensor parallelism leaves the down-projections of latent attention whole on every rank; lk_sizes_layer divides them,
  * as all of attention, for the traffic. */
 static lk_rank_params whole_latent(const lk_job *job, int stage) {
-	const lk_model *m = &job->model;
-	double layers = 0, each = (double)m->hidden * (m->q_lora + m->kv_lora + m->qk_rope) * (1 - 1.0 / job->tp);
-	if (m->attention != LK_ATTN_MLA) return (lk_rank_params){0};
+	const lk_model *model = &job->model;
+	double layers = 0, each = (double)model->hidden * (model->q_lora + model->kv_lora + model->qk_rope) * (1 - 1.0 / job->tp);
+	if (model->attention != LK_ATTN_MLA) return (lk_rank_params){0};
 	for (int chunk = 0, first; chunk < job->vp; chunk++) layers += lk_job_chunk_layers(job, stage, chunk, &first);
 	return (lk_rank_params){.dense = layers * each, .trained_dense = lora(job) ? 0 : layers * each};
 }

@@ -37,11 +37,11 @@ static const struct range ranges[] = {
 
 static lk_status check_ranges(const lk_model *model, const char *where, lk_error *err) {
 	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-		const struct range *r = &ranges[i];
-		int value = *(const int *)(const void *)((const char *)model + r->offset);
-		if (value >= r->low && value <= r->high) continue;
-		lk_fail(err, LK_ERR_INPUT, where, "%s is %d", r->name, value);
-		return lk_hint(err, "give a number from %d to %d", r->low, r->high);
+		const struct range *range = &ranges[i];
+		int value = *(const int *)(const void *)((const char *)model + range->offset);
+		if (value >= range->low && value <= range->high) continue;
+		lk_fail(err, LK_ERR_INPUT, where, "%s is %d", range->name, value);
+		return lk_hint(err, "give a number from %d to %d", range->low, range->high);
 	}
 	if (!(model->dropout >= 0 && model->dropout < 1)) {
 		lk_fail(err, LK_ERR_INPUT, where, "dropout is %g", model->dropout);

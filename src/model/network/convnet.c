@@ -14,183 +14,183 @@ static lk_conv conv(double in, double out, double kernel, double groups, double 
 	return (lk_conv){in, out, kernel, groups, side, strided(side, stride), active};
 }
 
-lk_conv lk_convnet_stem(const lk_model *m) {
-	return conv(m->channels, m->conv.stem_width, m->conv.stem_kernel, 1, m->image, m->conv.stem_stride, true);
+lk_conv lk_convnet_stem(const lk_model *model) {
+	return conv(model->channels, model->conv.stem_width, model->conv.stem_kernel, 1, model->image, model->conv.stem_stride, true);
 }
 
 /* Channels and side that a stage takes. */
-static void into_stage(const lk_model *m, int stage, double *in, double *side) {
-	const lk_convnet *c = &m->conv;
-	*in = c->stem_width;
-	*side = strided(strided(m->image, c->stem_stride), c->stem_pool ? 2 : 1);
+static void into_stage(const lk_model *model, int stage, double *in, double *side) {
+	const lk_convnet *convnet = &model->conv;
+	*in = convnet->stem_width;
+	*side = strided(strided(model->image, convnet->stem_stride), convnet->stem_pool ? 2 : 1);
 	for (int s = 0; s < stage; s++) {
-		*in = c->stage[s].width;
-		*side = strided(strided(*side, c->stage[s].stride), c->stage[s].pool ? 2 : 1);
+		*in = convnet->stage[s].width;
+		*side = strided(strided(*side, convnet->stage[s].stride), convnet->stage[s].pool ? 2 : 1);
 	}
 }
 
-static void plain(const lk_conv_stage *s, double in, double side, double stride, lk_conv_unit *u) {
-	u->conv[u->count++] = conv(in, s->width, s->kernel, s->groups, side, stride, true);
+static void plain(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
+	unit->conv[unit->count++] = conv(in, stage->width, stage->kernel, stage->groups, side, stride, true);
 }
 
-static void add_shortcut(const lk_conv_stage *s, double in, double side, double stride, lk_conv_unit *u) {
-	u->residual = true;
-	if (stride == 1 && in == s->width) return;
-	u->shortcut = true;
-	u->conv[u->count++] = conv(in, s->width, 1, 1, side, stride, false);
+static void add_shortcut(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
+	unit->residual = true;
+	if (stride == 1 && in == stage->width) return;
+	unit->shortcut = true;
+	unit->conv[unit->count++] = conv(in, stage->width, 1, 1, side, stride, false);
 }
 
-static void basic(const lk_conv_stage *s, double in, double side, double stride, lk_conv_unit *u) {
-	u->conv[u->count++] = conv(in, s->width, s->kernel, s->groups, side, stride, true);
-	u->conv[u->count++] = conv(s->width, s->width, s->kernel, s->groups, u->side, 1, false);
-	add_shortcut(s, in, side, stride, u);
+static void basic(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
+	unit->conv[unit->count++] = conv(in, stage->width, stage->kernel, stage->groups, side, stride, true);
+	unit->conv[unit->count++] = conv(stage->width, stage->width, stage->kernel, stage->groups, unit->side, 1, false);
+	add_shortcut(stage, in, side, stride, unit);
 }
 
-static void bottleneck(const lk_conv_stage *s, double in, double side, double stride, lk_conv_unit *u) {
-	u->conv[u->count++] = conv(in, s->inner, 1, 1, side, 1, true);
-	u->conv[u->count++] = conv(s->inner, s->inner, s->kernel, s->groups, side, stride, true);
-	u->conv[u->count++] = conv(s->inner, s->width, 1, 1, u->side, 1, false);
-	if (s->squeeze) u->squeeze_in = s->width, u->squeeze = floor((double)s->width / s->squeeze);
-	add_shortcut(s, in, side, stride, u);
+static void bottleneck(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
+	unit->conv[unit->count++] = conv(in, stage->inner, 1, 1, side, 1, true);
+	unit->conv[unit->count++] = conv(stage->inner, stage->inner, stage->kernel, stage->groups, side, stride, true);
+	unit->conv[unit->count++] = conv(stage->inner, stage->width, 1, 1, unit->side, 1, false);
+	if (stage->squeeze) unit->squeeze_in = stage->width, unit->squeeze = floor((double)stage->width / stage->squeeze);
+	add_shortcut(stage, in, side, stride, unit);
 }
 
 /* The waist of squeeze-and-excitation is of the channels that came in (EfficientNet). */
-static void inverted(const lk_conv_stage *s, double in, double side, double stride, lk_conv_unit *u) {
-	double inner = in * s->expand;
-	if (s->expand > 1) u->conv[u->count++] = conv(in, inner, 1, 1, side, 1, true);
-	u->conv[u->count++] = conv(inner, inner, s->kernel, inner, side, stride, true);
-	u->conv[u->count++] = conv(inner, s->width, 1, 1, u->side, 1, false);
-	if (s->squeeze) u->squeeze_in = inner, u->squeeze = fmax(1, floor(in / s->squeeze));
-	u->residual = stride == 1 && in == s->width;
+static void inverted(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
+	double inner = in * stage->expand;
+	if (stage->expand > 1) unit->conv[unit->count++] = conv(in, inner, 1, 1, side, 1, true);
+	unit->conv[unit->count++] = conv(inner, inner, stage->kernel, inner, side, stride, true);
+	unit->conv[unit->count++] = conv(inner, stage->width, 1, 1, unit->side, 1, false);
+	if (stage->squeeze) unit->squeeze_in = inner, unit->squeeze = fmax(1, floor(in / stage->squeeze));
+	unit->residual = stride == 1 && in == stage->width;
 }
 
 /* Where the image is halved, both branches see all channels. */
-static void shuffle(const lk_conv_stage *s, double in, double side, double stride, lk_conv_unit *u) {
-	double half = s->width / 2.0, from = stride > 1 ? in : half;
+static void shuffle(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
+	double half = stage->width / 2.0, from = stride > 1 ? in : half;
 	if (stride > 1) {
-		u->conv[u->count++] = conv(in, in, s->kernel, in, side, stride, false);
-		u->conv[u->count++] = conv(in, half, 1, 1, u->side, 1, true);
+		unit->conv[unit->count++] = conv(in, in, stage->kernel, in, side, stride, false);
+		unit->conv[unit->count++] = conv(in, half, 1, 1, unit->side, 1, true);
 	}
-	u->conv[u->count++] = conv(from, half, 1, 1, side, 1, true);
-	u->conv[u->count++] = conv(half, half, s->kernel, half, side, stride, false);
-	u->conv[u->count++] = conv(half, half, 1, 1, u->side, 1, true);
-	u->copies = 4;
+	unit->conv[unit->count++] = conv(from, half, 1, 1, side, 1, true);
+	unit->conv[unit->count++] = conv(half, half, stage->kernel, half, side, stride, false);
+	unit->conv[unit->count++] = conv(half, half, 1, 1, unit->side, 1, true);
+	unit->copies = 4;
 }
 
-static void fire(const lk_conv_stage *s, double in, double side, lk_conv_unit *u) {
-	double half = s->width / 2.0;
-	u->conv[u->count++] = conv(in, s->inner, 1, 1, side, 1, true);
-	u->conv[u->count++] = conv(s->inner, half, 1, 1, side, 1, true);
-	u->conv[u->count++] = conv(s->inner, half, s->kernel, 1, side, 1, true);
-	u->copies = 2;
+static void fire(const lk_conv_stage *stage, double in, double side, lk_conv_unit *unit) {
+	double half = stage->width / 2.0;
+	unit->conv[unit->count++] = conv(in, stage->inner, 1, 1, side, 1, true);
+	unit->conv[unit->count++] = conv(stage->inner, half, 1, 1, side, 1, true);
+	unit->conv[unit->count++] = conv(stage->inner, half, stage->kernel, 1, side, 1, true);
+	unit->copies = 2;
 }
 
-lk_conv_unit lk_convnet_unit(const lk_model *m, int layer) {
+lk_conv_unit lk_convnet_unit(const lk_model *model, int layer) {
 	int stage = 0, index = layer;
-	while (stage + 1 < m->conv.stages && index >= m->conv.stage[stage].repeat) index -= m->conv.stage[stage++].repeat;
-	const lk_conv_stage *s = &m->conv.stage[stage];
-	double in, side, stride = index == 0 ? s->stride : 1;
-	into_stage(m, stage, &in, &side);
-	if (index > 0) side = strided(side, s->stride), in = s->width;
-	lk_conv_unit u = {.width = s->width, .side = strided(side, stride)};
-	switch (s->block) {
-	case LK_CONV_PLAIN: plain(s, in, side, stride, &u); break;
-	case LK_CONV_BASIC: basic(s, in, side, stride, &u); break;
-	case LK_CONV_BOTTLENECK: bottleneck(s, in, side, stride, &u); break;
-	case LK_CONV_SHUFFLE: shuffle(s, in, side, stride, &u); break;
-	case LK_CONV_FIRE: fire(s, in, side, &u); break;
-	default: inverted(s, in, side, stride, &u);
+	while (stage + 1 < model->conv.stages && index >= model->conv.stage[stage].repeat) index -= model->conv.stage[stage++].repeat;
+	const lk_conv_stage *conv_stage = &model->conv.stage[stage];
+	double in, side, stride = index == 0 ? conv_stage->stride : 1;
+	into_stage(model, stage, &in, &side);
+	if (index > 0) side = strided(side, conv_stage->stride), in = conv_stage->width;
+	lk_conv_unit u = {.width = conv_stage->width, .side = strided(side, stride)};
+	switch (conv_stage->block) {
+	case LK_CONV_PLAIN: plain(conv_stage, in, side, stride, &u); break;
+	case LK_CONV_BASIC: basic(conv_stage, in, side, stride, &u); break;
+	case LK_CONV_BOTTLENECK: bottleneck(conv_stage, in, side, stride, &u); break;
+	case LK_CONV_SHUFFLE: shuffle(conv_stage, in, side, stride, &u); break;
+	case LK_CONV_FIRE: fire(conv_stage, in, side, &u); break;
+	default: inverted(conv_stage, in, side, stride, &u);
 	}
-	u.pool = s->pool && index == s->repeat - 1;
+	u.pool = conv_stage->pool && index == conv_stage->repeat - 1;
 	u.kind = 3 * stage + (u.pool && index > 0 ? 2 : index > 0);
 	return u;
 }
 
-static double last_width(const lk_model *m) {
-	return m->conv.stage[m->conv.stages - 1].width;
+static double last_width(const lk_model *model) {
+	return model->conv.stage[model->conv.stages - 1].width;
 }
 
-lk_conv lk_convnet_top(const lk_model *m) {
+lk_conv lk_convnet_top(const lk_model *model) {
 	double in, side;
-	into_stage(m, m->conv.stages, &in, &side);
-	return conv(last_width(m), m->conv.top, 1, 1, side, 1, true);
+	into_stage(model, model->conv.stages, &in, &side);
+	return conv(last_width(model), model->conv.top, 1, 1, side, 1, true);
 }
 
-double lk_convnet_features(const lk_model *m) {
-	return (m->conv.top ? m->conv.top : last_width(m)) * m->conv.pool_side * m->conv.pool_side;
+double lk_convnet_features(const lk_model *model) {
+	return (model->conv.top ? model->conv.top : last_width(model)) * model->conv.pool_side * model->conv.pool_side;
 }
 
 /* ---- parameters ---- */
 
-double lk_convnet_conv_params(const lk_model *m, const lk_conv *c) {
-	return c->out * c->in / c->groups * c->kernel * c->kernel + (m->conv.norm ? 0 : c->out);
+double lk_convnet_conv_params(const lk_model *model, const lk_conv *conv) {
+	return conv->out * conv->in / conv->groups * conv->kernel * conv->kernel + (model->conv.norm ? 0 : conv->out);
 }
 
-double lk_convnet_norm_params(const lk_model *m, const lk_conv *c) {
-	return m->conv.norm ? 2 * c->out : 0;
+double lk_convnet_norm_params(const lk_model *model, const lk_conv *conv) {
+	return model->conv.norm ? 2 * conv->out : 0;
 }
 
-double lk_convnet_unit_matrices(const lk_model *m, const lk_conv_unit *u) {
-	double sum = u->squeeze > 0 ? 2 * u->squeeze_in * u->squeeze + u->squeeze + u->squeeze_in : 0;
-	for (int i = 0; i < u->count; i++) sum += lk_convnet_conv_params(m, &u->conv[i]);
+double lk_convnet_unit_matrices(const lk_model *model, const lk_conv_unit *unit) {
+	double sum = unit->squeeze > 0 ? 2 * unit->squeeze_in * unit->squeeze + unit->squeeze + unit->squeeze_in : 0;
+	for (int i = 0; i < unit->count; i++) sum += lk_convnet_conv_params(model, &unit->conv[i]);
 	return sum;
 }
 
-double lk_convnet_unit_norms(const lk_model *m, const lk_conv_unit *u) {
+double lk_convnet_unit_norms(const lk_model *model, const lk_conv_unit *unit) {
 	double sum = 0;
-	for (int i = 0; i < u->count; i++) sum += lk_convnet_norm_params(m, &u->conv[i]);
+	for (int i = 0; i < unit->count; i++) sum += lk_convnet_norm_params(model, &unit->conv[i]);
 	return sum;
 }
 
-double lk_convnet_stem_params(const lk_model *m) {
-	lk_conv stem = lk_convnet_stem(m);
-	return lk_convnet_conv_params(m, &stem) + lk_convnet_norm_params(m, &stem);
+double lk_convnet_stem_params(const lk_model *model) {
+	lk_conv stem = lk_convnet_stem(model);
+	return lk_convnet_conv_params(model, &stem) + lk_convnet_norm_params(model, &stem);
 }
 
-static double dense_params(const lk_model *m, bool biases) {
-	double in = lk_convnet_features(m), sum = 0;
-	for (int i = 0; i < m->conv.dense_count; i++) {
-		sum += (in + biases) * m->conv.dense[i];
-		in = m->conv.dense[i];
+static double dense_params(const lk_model *model, bool biases) {
+	double in = lk_convnet_features(model), sum = 0;
+	for (int i = 0; i < model->conv.dense_count; i++) {
+		sum += (in + biases) * model->conv.dense[i];
+		in = model->conv.dense[i];
 	}
-	return sum + (in + biases) * m->conv.classes;
+	return sum + (in + biases) * model->conv.classes;
 }
 
-double lk_convnet_head_params(const lk_model *m) {
-	lk_conv top = lk_convnet_top(m);
-	double sum = dense_params(m, true);
-	return m->conv.top ? sum + lk_convnet_conv_params(m, &top) + lk_convnet_norm_params(m, &top) : sum;
+double lk_convnet_head_params(const lk_model *model) {
+	lk_conv top = lk_convnet_top(model);
+	double sum = dense_params(model, true);
+	return model->conv.top ? sum + lk_convnet_conv_params(model, &top) + lk_convnet_norm_params(model, &top) : sum;
 }
 
 /* A weight, and a bias or the two of a norm. */
-static double conv_tensors(const lk_model *m) {
-	return m->conv.norm ? 3 : 2;
+static double conv_tensors(const lk_model *model) {
+	return model->conv.norm ? 3 : 2;
 }
 
-double lk_convnet_unit_tensors(const lk_model *m, const lk_conv_unit *u) {
-	return u->count * conv_tensors(m) + (u->squeeze > 0 ? 4 : 0);
+double lk_convnet_unit_tensors(const lk_model *model, const lk_conv_unit *unit) {
+	return unit->count * conv_tensors(model) + (unit->squeeze > 0 ? 4 : 0);
 }
 
-double lk_convnet_stem_tensors(const lk_model *m) {
-	return conv_tensors(m);
+double lk_convnet_stem_tensors(const lk_model *model) {
+	return conv_tensors(model);
 }
 
-double lk_convnet_head_tensors(const lk_model *m) {
-	return 2 * (m->conv.dense_count + 1) + (m->conv.top ? conv_tensors(m) : 0);
+double lk_convnet_head_tensors(const lk_model *model) {
+	return 2 * (model->conv.dense_count + 1) + (model->conv.top ? conv_tensors(model) : 0);
 }
 
 /* ---- work ---- */
 
-static double conv_macs(const lk_conv *c) {
-	return c->out * c->in / c->groups * c->kernel * c->kernel * c->side_out * c->side_out;
+static double conv_macs(const lk_conv *conv) {
+	return conv->out * conv->in / conv->groups * conv->kernel * conv->kernel * conv->side_out * conv->side_out;
 }
 
-double lk_convnet_macs(const lk_model *m) {
-	lk_conv stem = lk_convnet_stem(m), top = lk_convnet_top(m);
-	double pixels = m->conv.class_maps ? top.side_out * top.side_out : 1;
-	double sum = conv_macs(&stem) + dense_params(m, false) * pixels + (m->conv.top ? conv_macs(&top) : 0);
-	for (int layer = 0; layer < m->layers; layer++) {
-		lk_conv_unit u = lk_convnet_unit(m, layer);
+double lk_convnet_macs(const lk_model *model) {
+	lk_conv stem = lk_convnet_stem(model), top = lk_convnet_top(model);
+	double pixels = model->conv.class_maps ? top.side_out * top.side_out : 1;
+	double sum = conv_macs(&stem) + dense_params(model, false) * pixels + (model->conv.top ? conv_macs(&top) : 0);
+	for (int layer = 0; layer < model->layers; layer++) {
+		lk_conv_unit u = lk_convnet_unit(model, layer);
 		for (int i = 0; i < u.count; i++) sum += conv_macs(&u.conv[i]);
 		sum += 2 * u.squeeze_in * u.squeeze;
 	}

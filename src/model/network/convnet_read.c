@@ -116,12 +116,12 @@ static lk_status read_dense(const lk_hf_config *config, lk_convnet *net, lk_erro
 		return err->status;
 	}
 	for (size_t i = 0; i < list->count; i++) {
-		const lk_value *v = &list->items[i];
-		if (v->kind != LK_JSON_NUMBER || !(v->number >= 1 && v->number <= CHANNELS) || v->number != (int)v->number) {
-			lk_hf_fail(config, v, err, "no width of a fully connected layer");
+		const lk_value *value = &list->items[i];
+		if (value->kind != LK_JSON_NUMBER || !(value->number >= 1 && value->number <= CHANNELS) || value->number != (int)value->number) {
+			lk_hf_fail(config, value, err, "no width of a fully connected layer");
 			return lk_hint(err, "give a whole number from 1 to %d", CHANNELS);
 		}
-		net->dense[net->dense_count++] = (int)v->number;
+		net->dense[net->dense_count++] = (int)value->number;
 	}
 	return LK_OK;
 }

@@ -19,38 +19,38 @@ struct reader {
 
 /* ---- reading ---- */
 
-static lk_status fail_at(const struct reader *r, const lk_value *value, lk_error *err, const char *what, const char *hint) {
+static lk_status fail_at(const struct reader *reader, const lk_value *value, lk_error *err, const char *what, const char *hint) {
 	char where[256];
-	const lk_value *at = value ? value : r->root;
-	snprintf(where, sizeof where, "%.200s:%d:%d", r->file, at->line, at->column);
+	const lk_value *at = value ? value : reader->root;
+	snprintf(where, sizeof where, "%.200s:%d:%d", reader->file, at->line, at->column);
 	lk_fail(err, LK_ERR_INPUT, where, "%s", what);
 	return lk_hint(err, "%s", hint);
 }
 
-static lk_status whole(const struct reader *r, const lk_value *v, const char *name, double high, double *out, lk_error *err) {
+static lk_status whole(const struct reader *reader, const lk_value *value, const char *name, double high, double *out, lk_error *err) {
 	char what[96], hint[96];
-	if (v && v->kind == LK_JSON_NUMBER && v->number >= 1 && v->number <= high && v->number == floor(v->number)) {
-		*out = v->number;
+	if (value && value->kind == LK_JSON_NUMBER && value->number >= 1 && value->number <= high && value->number == floor(value->number)) {
+		*out = value->number;
 		return LK_OK;
 	}
-	snprintf(what, sizeof what, v ? "%s is no such number" : "%s is missing", name);
+	snprintf(what, sizeof what, value ? "%s is no such number" : "%s is missing", name);
 	snprintf(hint, sizeof hint, "give a whole number from 1 to %.0f", high);
-	return fail_at(r, v, err, what, hint);
+	return fail_at(reader, value, err, what, hint);
 }
 
-static lk_status read_widths(const struct reader *r, const char *name, double *out, int *count, lk_error *err) {
-	const lk_value *list = lk_json_get(r->root, name);
+static lk_status read_widths(const struct reader *reader, const char *name, double *out, int *count, lk_error *err) {
+	const lk_value *list = lk_json_get(reader->root, name);
 	char what[96];
 	snprintf(what, sizeof what, "%s is no list of 1 to %d widths", name, LK_DLRM_LAYERS - 1);
 	if (!list || list->kind != LK_JSON_ARRAY || list->count < 1 || list->count >= LK_DLRM_LAYERS)
-		return fail_at(r, list, err, what, "give the widths of its layers, such as [512, 256, 64]");
-	for (size_t i = 0; i < list->count; i++) LK_TRY(whole(r, &list->items[i], name, 1 << 20, &out[(*count)++], err));
+		return fail_at(reader, list, err, what, "give the widths of its layers, such as [512, 256, 64]");
+	for (size_t i = 0; i < list->count; i++) LK_TRY(whole(reader, &list->items[i], name, 1 << 20, &out[(*count)++], err));
 	return LK_OK;
 }
 
 /* One of a few words; the first one where nothing is said. */
-static lk_status read_choice(const struct reader *r, const char *name, const char *const *words, int *out, lk_error *err) {
-	const lk_value *value = lk_json_get(r->root, name);
+static lk_status read_choice(const struct reader *reader, const char *name, const char *const *words, int *out, lk_error *err) {
+	const lk_value *value = lk_json_get(reader->root, name);
 	char what[96], hint[128];
 	*out = 0;
 	if (!value) return LK_OK;
@@ -62,56 +62,56 @@ static lk_status read_choice(const struct reader *r, const char *name, const cha
 	snprintf(what, sizeof what, "%s is not known", name);
 	snprintf(hint, sizeof hint, "give \"%s\"%s%s%s or \"%s\"", words[0], words[2] ? ", \"" : "", words[2] ? words[1] : "",
 	         words[2] ? "\"" : "", words[2] ? words[2] : words[1]);
-	return fail_at(r, value, err, what, hint);
+	return fail_at(reader, value, err, what, hint);
 }
 
-static lk_status read_kind(const struct reader *r, const lk_value *value, lk_dlrm_tables *out, lk_error *err) {
+static lk_status read_kind(const struct reader *reader, const lk_value *value, lk_dlrm_tables *out, lk_error *err) {
 	*out = (lk_dlrm_tables){1, 0, 1};
 	if (value->kind != LK_JSON_OBJECT)
-		return fail_at(r, value, err, "tables are not described", "give {\"count\": 8, \"rows\": 1000000, \"pooling\": 1}");
+		return fail_at(reader, value, err, "tables are not described", "give {\"count\": 8, \"rows\": 1000000, \"pooling\": 1}");
 	const lk_value *count = lk_json_get(value, "count"), *pooling = lk_json_get(value, "pooling");
-	if (count) LK_TRY(whole(r, count, "count", LK_DLRM_TABLES, &out->count, err));
-	if (pooling) LK_TRY(whole(r, pooling, "pooling", 1 << 20, &out->pooling, err));
-	return whole(r, lk_json_get(value, "rows"), "rows", 1e12, &out->rows, err);
+	if (count) LK_TRY(whole(reader, count, "count", LK_DLRM_TABLES, &out->count, err));
+	if (pooling) LK_TRY(whole(reader, pooling, "pooling", 1 << 20, &out->pooling, err));
+	return whole(reader, lk_json_get(value, "rows"), "rows", 1e12, &out->rows, err);
 }
 
-static lk_status read_tables(const struct reader *r, lk_dlrm *out, lk_error *err) {
-	const lk_value *list = lk_json_get(r->root, "tables");
+static lk_status read_tables(const struct reader *reader, lk_dlrm *out, lk_error *err) {
+	const lk_value *list = lk_json_get(reader->root, "tables");
 	if (!list || list->kind != LK_JSON_ARRAY || list->count < 1 || list->count > KINDS)
-		return fail_at(r, list, err, "tables is no list of 1 to 4096 kinds of tables", "give [{\"count\": 8, \"rows\": 1000000, \"pooling\": 1}]");
-	lk_dlrm_tables *kinds = LK_ARRAY(r->arena, lk_dlrm_tables, list->count);
+		return fail_at(reader, list, err, "tables is no list of 1 to 4096 kinds of tables", "give [{\"count\": 8, \"rows\": 1000000, \"pooling\": 1}]");
+	lk_dlrm_tables *kinds = LK_ARRAY(reader->arena, lk_dlrm_tables, list->count);
 	if (!kinds) return lk_oom(err);
 	for (size_t i = 0; i < list->count; i++) {
-		LK_TRY(read_kind(r, &list->items[i], &kinds[i], err));
+		LK_TRY(read_kind(reader, &list->items[i], &kinds[i], err));
 		out->tables += kinds[i].count;
 	}
 	out->kinds = kinds, out->kind_count = (int)list->count;
 	if (out->tables <= LK_DLRM_TABLES) return LK_OK;
-	return fail_at(r, list, err, "there are too many tables", "give at most 65536 in all");
+	return fail_at(reader, list, err, "there are too many tables", "give at most 65536 in all");
 }
 
-static lk_status read_words(const struct reader *r, lk_dlrm *out, lk_error *err) {
+static lk_status read_words(const struct reader *reader, lk_dlrm *out, lk_error *err) {
 	static const char *const interactions[] = {"dot", "cat", "cross", NULL}, *const losses[] = {"mse", "bce", NULL};
 	static const char *const optimizers[] = {"sgd", "adagrad", "adam", NULL};
-	LK_TRY(read_choice(r, "interaction", interactions, &out->interaction, err));
-	LK_TRY(read_choice(r, "loss", losses, &out->loss, err));
-	LK_TRY(read_choice(r, "optimizer", optimizers, &out->optimizer, err));
+	LK_TRY(read_choice(reader, "interaction", interactions, &out->interaction, err));
+	LK_TRY(read_choice(reader, "loss", losses, &out->loss, err));
+	LK_TRY(read_choice(reader, "optimizer", optimizers, &out->optimizer, err));
 	if (out->interaction == LK_DLRM_CROSS) {
-		LK_TRY(whole(r, lk_json_get(r->root, "cross_layers"), "cross_layers", LK_DLRM_LAYERS, &out->cross_layers, err));
-		LK_TRY(whole(r, lk_json_get(r->root, "cross_rank"), "cross_rank", 1 << 16, &out->cross_rank, err));
+		LK_TRY(whole(reader, lk_json_get(reader->root, "cross_layers"), "cross_layers", LK_DLRM_LAYERS, &out->cross_layers, err));
+		LK_TRY(whole(reader, lk_json_get(reader->root, "cross_rank"), "cross_rank", 1 << 16, &out->cross_rank, err));
 	}
-	const lk_value *self = lk_json_get(r->root, "self_interaction");
+	const lk_value *self = lk_json_get(reader->root, "self_interaction");
 	out->self = self && self->kind == LK_JSON_TRUE;
 	if (!self || self->kind == LK_JSON_TRUE || self->kind == LK_JSON_FALSE) return LK_OK;
-	return fail_at(r, self, err, "self_interaction is neither true nor false", "give true or false");
+	return fail_at(reader, self, err, "self_interaction is neither true nor false", "give true or false");
 }
 
-static lk_status check_widths(const struct reader *r, const lk_dlrm *m, lk_error *err) {
-	if (m->bottom_widths < 2)
-		return fail_at(r, lk_json_get(r->root, "bottom_mlp"), err, "the bottom MLP has no layer",
+static lk_status check_widths(const struct reader *reader, const lk_dlrm *dlrm, lk_error *err) {
+	if (dlrm->bottom_widths < 2)
+		return fail_at(reader, lk_json_get(reader->root, "bottom_mlp"), err, "the bottom MLP has no layer",
 		               "give the dense features and the width of a layer or more");
-	if (m->bottom[m->bottom_widths - 1] == m->dim) return LK_OK;
-	return fail_at(r, lk_json_get(r->root, "bottom_mlp"), err, "the bottom MLP does not end in embedding_dim",
+	if (dlrm->bottom[dlrm->bottom_widths - 1] == dlrm->dim) return LK_OK;
+	return fail_at(reader, lk_json_get(reader->root, "bottom_mlp"), err, "the bottom MLP does not end in embedding_dim",
 	               "make its last width the tables' dimension");
 }
 
@@ -177,13 +177,13 @@ lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_err
 
 /* ---- sizes ---- */
 
-double lk_dlrm_vectors(const lk_dlrm *m) {
-	return m->tables + 1;
+double lk_dlrm_vectors(const lk_dlrm *dlrm) {
+	return dlrm->tables + 1;
 }
 
-double lk_dlrm_pairs(const lk_dlrm *m) {
-	double n = lk_dlrm_vectors(m);
-	return m->interaction != LK_DLRM_DOT ? 0 : n * (n + (m->self ? 1 : -1)) / 2;
+double lk_dlrm_pairs(const lk_dlrm *dlrm) {
+	double n = lk_dlrm_vectors(dlrm);
+	return dlrm->interaction != LK_DLRM_DOT ? 0 : n * (n + (dlrm->self ? 1 : -1)) / 2;
 }
 
 /* Sum over the layers of (inputs + extra) * outputs. */
@@ -194,45 +194,45 @@ static double layers(const double *widths, int count, double extra) {
 }
 
 /* Weights of all cross layers, and with their biases. */
-static double cross_weights(const lk_dlrm *m) {
-	return m->interaction == LK_DLRM_CROSS ? m->cross_layers * 2 * m->top[0] * m->cross_rank : 0;
+static double cross_weights(const lk_dlrm *dlrm) {
+	return dlrm->interaction == LK_DLRM_CROSS ? dlrm->cross_layers * 2 * dlrm->top[0] * dlrm->cross_rank : 0;
 }
 
-static double cross_biases(const lk_dlrm *m) {
-	return m->interaction == LK_DLRM_CROSS ? m->cross_layers * m->top[0] : 0;
+static double cross_biases(const lk_dlrm *dlrm) {
+	return dlrm->interaction == LK_DLRM_CROSS ? dlrm->cross_layers * dlrm->top[0] : 0;
 }
 
-double lk_dlrm_dense_params(const lk_dlrm *m) {
-	return cross_weights(m) + cross_biases(m) + layers(m->bottom, m->bottom_widths, 1) + layers(m->top, m->top_widths, 1);
+double lk_dlrm_dense_params(const lk_dlrm *dlrm) {
+	return cross_weights(dlrm) + cross_biases(dlrm) + layers(dlrm->bottom, dlrm->bottom_widths, 1) + layers(dlrm->top, dlrm->top_widths, 1);
 }
 
-double lk_dlrm_params(const lk_dlrm *m) {
+double lk_dlrm_params(const lk_dlrm *dlrm) {
 	double rows = 0;
-	for (int i = 0; i < m->kind_count; i++) rows += m->kinds[i].count * m->kinds[i].rows;
-	return lk_dlrm_dense_params(m) + rows * m->dim;
+	for (int i = 0; i < dlrm->kind_count; i++) rows += dlrm->kinds[i].count * dlrm->kinds[i].rows;
+	return lk_dlrm_dense_params(dlrm) + rows * dlrm->dim;
 }
 
 /* Three products for each layer, but two for the first, whose input needs no gradient; three for the interaction. */
-double lk_dlrm_flops(const lk_dlrm *m, double batch) {
-	double n = lk_dlrm_vectors(m);
-	double products = 3 * (layers(m->bottom, m->bottom_widths, 0) + layers(m->top, m->top_widths, 0));
-	products -= m->bottom[0] * m->bottom[1];
-	if (m->interaction == LK_DLRM_DOT) products += 3 * n * n * m->dim;
-	products += 3 * cross_weights(m);
+double lk_dlrm_flops(const lk_dlrm *dlrm, double batch) {
+	double n = lk_dlrm_vectors(dlrm);
+	double products = 3 * (layers(dlrm->bottom, dlrm->bottom_widths, 0) + layers(dlrm->top, dlrm->top_widths, 0));
+	products -= dlrm->bottom[0] * dlrm->bottom[1];
+	if (dlrm->interaction == LK_DLRM_DOT) products += 3 * n * n * dlrm->dim;
+	products += 3 * cross_weights(dlrm);
 	return 2 * batch * products;
 }
 
-double lk_dlrm_row_state(const lk_dlrm *m) {
-	return m->optimizer == LK_DLRM_SGD ? 0 : m->optimizer == LK_DLRM_ADAGRAD ? 4 : 8 * m->dim;
+double lk_dlrm_row_state(const lk_dlrm *dlrm) {
+	return dlrm->optimizer == LK_DLRM_SGD ? 0 : dlrm->optimizer == LK_DLRM_ADAGRAD ? 4 : 8 * dlrm->dim;
 }
 
-double lk_dlrm_dense_state(const lk_dlrm *m) {
-	return m->optimizer == LK_DLRM_SGD ? 0 : m->optimizer == LK_DLRM_ADAGRAD ? 4 : 8;
+double lk_dlrm_dense_state(const lk_dlrm *dlrm) {
+	return dlrm->optimizer == LK_DLRM_SGD ? 0 : dlrm->optimizer == LK_DLRM_ADAGRAD ? 4 : 8;
 }
 
-double lk_dlrm_lookups(const lk_dlrm *m) {
+double lk_dlrm_lookups(const lk_dlrm *dlrm) {
 	double sum = 0;
-	for (int i = 0; i < m->kind_count; i++) sum += m->kinds[i].count * m->kinds[i].pooling;
+	for (int i = 0; i < dlrm->kind_count; i++) sum += dlrm->kinds[i].count * dlrm->kinds[i].pooling;
 	return sum;
 }
 
@@ -241,21 +241,21 @@ static double touched(double tables, double rows, double lookups) {
 	return -tables * rows * expm1(lookups * log1p(-1 / rows));
 }
 
-static double touched_by_kinds(const lk_dlrm *m, double batch) {
+static double touched_by_kinds(const lk_dlrm *dlrm, double batch) {
 	double sum = 0;
-	for (int i = 0; i < m->kind_count; i++)
-		sum += m->kinds[i].rows > 1 ? touched(m->kinds[i].count, m->kinds[i].rows, batch * m->kinds[i].pooling) : m->kinds[i].count;
+	for (int i = 0; i < dlrm->kind_count; i++)
+		sum += dlrm->kinds[i].rows > 1 ? touched(dlrm->kinds[i].count, dlrm->kinds[i].rows, batch * dlrm->kinds[i].pooling) : dlrm->kinds[i].count;
 	return sum;
 }
 
-double lk_dlrm_equal_rows(const lk_dlrm *m, double batch) {
-	double pooling = lk_dlrm_lookups(m) / m->tables;
-	double want = touched_by_kinds(m, batch), low = 1, high = 1;
-	for (int i = 0; i < m->kind_count; i++) high = fmax(high, m->kinds[i].rows);
-	if (m->kind_count == 1) return high;
+double lk_dlrm_equal_rows(const lk_dlrm *dlrm, double batch) {
+	double pooling = lk_dlrm_lookups(dlrm) / dlrm->tables;
+	double want = touched_by_kinds(dlrm, batch), low = 1, high = 1;
+	for (int i = 0; i < dlrm->kind_count; i++) high = fmax(high, dlrm->kinds[i].rows);
+	if (dlrm->kind_count == 1) return high;
 	for (int i = 0; i < 60; i++) {
 		double middle = sqrt(low * high);
-		double got = middle > 1 ? touched(m->tables, middle, batch * pooling) : m->tables;
+		double got = middle > 1 ? touched(dlrm->tables, middle, batch * pooling) : dlrm->tables;
 		if (got < want) low = middle;
 		else high = middle;
 	}

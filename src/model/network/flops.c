@@ -19,21 +19,21 @@ static lk_model matrices_of(const lk_model *model) {
 }
 
 /* Matrix parameters that one token meets in a layer. */
-static double layer_matrices(const lk_model *m, int layer) {
-	lk_layer_params p = lk_model_layer_params(m, layer);
-	double chosen = m->experts > 0 ? (double)m->topk / m->experts : 0;
+static double layer_matrices(const lk_model *model, int layer) {
+	lk_layer_params p = lk_model_layer_params(model, layer);
+	double chosen = model->experts > 0 ? (double)model->topk / model->experts : 0;
 	return p.attention + p.mlp + p.router + p.experts * chosen;
 }
 
-static double head_matrices(const lk_model *m) {
-	if (!m->lm_head) return 0;
-	double width = m->embed_dim > 0 ? m->embed_dim : m->hidden;
-	double project = m->embed_dim > 0 ? width * m->hidden : 0;
-	return width * m->vocab + project;
+static double head_matrices(const lk_model *model) {
+	if (!model->lm_head) return 0;
+	double width = model->embed_dim > 0 ? model->embed_dim : model->hidden;
+	double project = model->embed_dim > 0 ? width * model->hidden : 0;
+	return width * model->vocab + project;
 }
 
-double lk_model_head_flops(const lk_model *m, double seq) {
-	return m->network == LK_NET_CONV ? 0 : 6 * seq * head_matrices(m);
+double lk_model_head_flops(const lk_model *model, double seq) {
+	return model->network == LK_NET_CONV ? 0 : 6 * seq * head_matrices(model);
 }
 
 static double causal_pairs(double s, double window) {
@@ -42,32 +42,32 @@ static double causal_pairs(double s, double window) {
 }
 
 /* Pairs of query and key in a layer, cross-attention included. */
-static double layer_pairs(const lk_model *m, int layer, double s) {
-	double window = lk_model_window(m, layer);
-	if (m->network == LK_NET_DECODER) return causal_pairs(s, window);
-	if (m->network == LK_NET_ENCDEC && layer >= m->layers) return causal_pairs(s, window) + s * s;
+static double layer_pairs(const lk_model *model, int layer, double s) {
+	double window = lk_model_window(model, layer);
+	if (model->network == LK_NET_DECODER) return causal_pairs(s, window);
+	if (model->network == LK_NET_ENCDEC && layer >= model->layers) return causal_pairs(s, window) + s * s;
 	return window > 0 && window < s ? s * window : s * s;
 }
 
-static double pair_width(const lk_model *m) {
-	if (m->attention == LK_ATTN_MLA) return (double)m->heads * (m->qk_nope + m->qk_rope + m->v_dim);
-	return 2.0 * m->heads * m->head_dim;
+static double pair_width(const lk_model *model) {
+	if (model->attention == LK_ATTN_MLA) return (double)model->heads * (model->qk_nope + model->qk_rope + model->v_dim);
+	return 2.0 * model->heads * model->head_dim;
 }
 
 /* Multi-token prediction: each module is one more layer like the last, a projection of two hidden vectors to one, and
  * the head (arXiv 2412.19437, section 2.2). */
-static double mtp_flops(const lk_model *m, double s) {
-	int last = m->layers - 1;
-	double h = m->hidden, matrices = layer_matrices(m, last) + 2 * h * h + head_matrices(m);
-	return m->mtp_layers * 6 * (s * matrices + pair_width(m) * layer_pairs(m, last, s));
+static double mtp_flops(const lk_model *model, double s) {
+	int last = model->layers - 1;
+	double h = model->hidden, matrices = layer_matrices(model, last) + 2 * h * h + head_matrices(model);
+	return model->mtp_layers * 6 * (s * matrices + pair_width(model) * layer_pairs(model, last, s));
 }
 
 /* Work outside the layers that not every token has: patches (all but the class token), the pooler (one token). */
-static double edge_flops(const lk_model *m, double s) {
-	double h = m->hidden, sum = 0;
-	if (m->image > 0) sum += (s - 1) * m->patch * m->patch * m->channels * h;
-	if (m->pooler) sum += h * h;
-	if (m->embed_dim > 0) sum += s * m->embed_dim * h;
+static double edge_flops(const lk_model *model, double s) {
+	double h = model->hidden, sum = 0;
+	if (model->image > 0) sum += (s - 1) * model->patch * model->patch * model->channels * h;
+	if (model->pooler) sum += h * h;
+	if (model->embed_dim > 0) sum += s * model->embed_dim * h;
 	return 6 * sum;
 }
 

@@ -224,10 +224,10 @@ static int split_type(lp_posed_comm *parent, int type, int key, lp_handle *out) 
 
 /* Who is in a group, its own process says: no other rank need be asked. `id` of the call. */
 static int create(uint64_t id, lp_handle group, lp_handle *out) {
-	const lp_posed_group *g = lp_posed_group_of(group);
-	for (int i = 0; i < g->size; i++) id = lp_posed_hash(id, (uint64_t)g->ranks[i]);
+	const lp_posed_group *posed_group = lp_posed_group_of(group);
+	for (int i = 0; i < posed_group->size; i++) id = lp_posed_hash(id, (uint64_t)posed_group->ranks[i]);
 	*out = COMM_NULL;
-	if (place_of(g->ranks, g->size, lp_posed.rank) >= 0) new_comm(id, copy_of(g->ranks, g->size), g->size, out);
+	if (place_of(posed_group->ranks, posed_group->size, lp_posed.rank) >= 0) new_comm(id, copy_of(posed_group->ranks, posed_group->size), posed_group->size, out);
 	return 0;
 }
 

@@ -111,136 +111,136 @@ struct block {
 	lp_handle type;
 };
 
-static struct block block_of(const lp_mpi_call *c, const void *buffer, lp_count each, lp_handle type, int list, int i) {
-	bool listed = list >= 0 && c->lists[list];
-	lp_count count = listed ? lp_mpi_listed(c, list, i) : each, place = listed ? lp_mpi_placed(c, list, i) : each * i;
+static struct block block_of(const lp_mpi_call *call, const void *buffer, lp_count each, lp_handle type, int list, int i) {
+	bool listed = list >= 0 && call->lists[list];
+	lp_count count = listed ? lp_mpi_listed(call, list, i) : each, place = listed ? lp_mpi_placed(call, list, i) : each * i;
 	return (struct block){lp_mpi_element(buffer, place, type), count, type};
 }
 
-static struct block received(const lp_mpi_call *c, int i) {
-	return block_of(c, c->recv, c->counts[1], c->types[1], c->what == LK_WHAT_ALLTOALL ? 1 : 0, i);
+static struct block received(const lp_mpi_call *call, int i) {
+	return block_of(call, call->recv, call->counts[1], call->types[1], call->what == LK_WHAT_ALLTOALL ? 1 : 0, i);
 }
 
 static void copy_block(struct block from, struct block to) { lp_mpi_copy(from.at, from.count, from.type, to.at, to.count, to.type); }
 
-static void fill_others(const lp_mpi_call *c, const lp_posed_comm *comm) {
+static void fill_others(const lp_mpi_call *call, const lp_posed_comm *comm) {
 	for (int i = 0; i < comm->size; i++) {
-		struct block b = received(c, i);
+		struct block b = received(call, i);
 		if (i != comm->rank) fill(b.at, b.count, b.type);
 	}
 }
 
-static void gather(const lp_mpi_call *c, const lp_posed_comm *comm) {
-	struct block own = {(void *)(uintptr_t)c->send, c->counts[0], c->types[0]};
-	fill_others(c, comm);
-	if (!lp_mpi_in_place(c->send)) copy_block(own, received(c, comm->rank));
+static void gather(const lp_mpi_call *call, const lp_posed_comm *comm) {
+	struct block own = {(void *)(uintptr_t)call->send, call->counts[0], call->types[0]};
+	fill_others(call, comm);
+	if (!lp_mpi_in_place(call->send)) copy_block(own, received(call, comm->rank));
 }
 
-static void scatter(const lp_mpi_call *c, const lp_posed_comm *comm) {
-	struct block to = {c->recv, c->lists[0] ? c->counts[0] : c->counts[1], c->types[1]};
-	if (comm->rank != c->peer) fill(to.at, to.count, to.type);
-	else if (!lp_mpi_in_place(c->recv)) copy_block(block_of(c, c->send, c->counts[0], c->types[0], 0, comm->rank), to);
+static void scatter(const lp_mpi_call *call, const lp_posed_comm *comm) {
+	struct block to = {call->recv, call->lists[0] ? call->counts[0] : call->counts[1], call->types[1]};
+	if (comm->rank != call->peer) fill(to.at, to.count, to.type);
+	else if (!lp_mpi_in_place(call->recv)) copy_block(block_of(call, call->send, call->counts[0], call->types[0], 0, comm->rank), to);
 }
 
 /* Places of MPI_Alltoallw are bytes, and every block has its own type. */
-static struct block typed_block(const lp_mpi_call *c, const void *buffer, int side, int i) {
-	char *at = (char *)(uintptr_t)buffer + lp_mpi_placed(c, side, i);
-	return (struct block){at, lp_mpi_listed(c, side, i), c->type_lists[side][i]};
+static struct block typed_block(const lp_mpi_call *call, const void *buffer, int side, int i) {
+	char *at = (char *)(uintptr_t)buffer + lp_mpi_placed(call, side, i);
+	return (struct block){at, lp_mpi_listed(call, side, i), call->type_lists[side][i]};
 }
 
-static void exchange_typed(const lp_mpi_call *c, const lp_posed_comm *comm) {
-	if (!c->type_lists[1]) lp_posed_give_up("MPI_Alltoallw is known in C alone");
+static void exchange_typed(const lp_mpi_call *call, const lp_posed_comm *comm) {
+	if (!call->type_lists[1]) lp_posed_give_up("MPI_Alltoallw is known in C alone");
 	for (int i = 0; i < comm->size; i++) {
-		struct block b = typed_block(c, c->recv, 1, i);
+		struct block b = typed_block(call, call->recv, 1, i);
 		if (i != comm->rank) fill(b.at, b.count, b.type);
-		else if (!lp_mpi_in_place(c->send)) copy_block(typed_block(c, c->send, 0, i), b);
+		else if (!lp_mpi_in_place(call->send)) copy_block(typed_block(call, call->send, 0, i), b);
 	}
 }
 
-static void exchange(const lp_mpi_call *c, const lp_posed_comm *comm) {
-	if (strstr(c->name, "lltoallw")) {
-		exchange_typed(c, comm);
+static void exchange(const lp_mpi_call *call, const lp_posed_comm *comm) {
+	if (strstr(call->name, "lltoallw")) {
+		exchange_typed(call, comm);
 		return;
 	}
-	fill_others(c, comm);
-	if (!lp_mpi_in_place(c->send))
-		copy_block(block_of(c, c->send, c->counts[0], c->types[0], 0, comm->rank), received(c, comm->rank));
+	fill_others(call, comm);
+	if (!lp_mpi_in_place(call->send))
+		copy_block(block_of(call, call->send, call->counts[0], call->types[0], 0, comm->rank), received(call, comm->rank));
 }
 
-static void reduce(const lp_mpi_call *c) {
-	if (!lp_mpi_in_place(c->send)) lp_mpi_copy(c->send, c->counts[0], c->types[0], c->recv, c->counts[0], c->types[0]);
+static void reduce(const lp_mpi_call *call) {
+	if (!lp_mpi_in_place(call->send)) lp_mpi_copy(call->send, call->counts[0], call->types[0], call->recv, call->counts[0], call->types[0]);
 }
 
-static void scan(const lp_mpi_call *c, const lp_posed_comm *comm) {
-	if (!strstr(c->name, "xscan")) reduce(c);
-	else if (comm->rank > 0) fill(c->recv, c->counts[0], c->types[0]);
+static void scan(const lp_mpi_call *call, const lp_posed_comm *comm) {
+	if (!strstr(call->name, "xscan")) reduce(call);
+	else if (comm->rank > 0) fill(call->recv, call->counts[0], call->types[0]);
 }
 
-static void reduce_and_scatter(const lp_mpi_call *c, const lp_posed_comm *comm) {
-	lp_count before = c->counts[0] * comm->rank, count = c->lists[0] ? lp_mpi_listed(c, 0, comm->rank) : c->counts[0];
-	for (int i = 0; c->lists[0] && i < comm->rank; i++) before += lp_mpi_listed(c, 0, i);
-	const void *from = lp_mpi_in_place(c->send) ? c->recv : c->send;
-	lp_mpi_copy(lp_mpi_element(from, before, c->types[0]), count, c->types[0], c->recv, count, c->types[0]);
+static void reduce_and_scatter(const lp_mpi_call *call, const lp_posed_comm *comm) {
+	lp_count before = call->counts[0] * comm->rank, count = call->lists[0] ? lp_mpi_listed(call, 0, comm->rank) : call->counts[0];
+	for (int i = 0; call->lists[0] && i < comm->rank; i++) before += lp_mpi_listed(call, 0, i);
+	const void *from = lp_mpi_in_place(call->send) ? call->recv : call->send;
+	lp_mpi_copy(lp_mpi_element(from, before, call->types[0]), count, call->types[0], call->recv, count, call->types[0]);
 }
 
 /* ---- messages ---- */
 
 /* Whom a message is from, where the program leaves it open: the next rank. The recording says that it is not known. */
-static void receive(lp_mpi_call *c, const lp_posed_comm *comm, int from, lp_count count, lp_handle type) {
-	int tag = c->tag == ANY_TAG ? 0 : c->tag;
+static void receive(lp_mpi_call *call, const lp_posed_comm *comm, int from, lp_count count, lp_handle type) {
+	int tag = call->tag == ANY_TAG ? 0 : call->tag;
 	if (from == LP_PROC_NULL) {
-		lp_mpi_give_status(c, LP_PROC_NULL, ANY_TAG, type, 0);
+		lp_mpi_give_status(call, LP_PROC_NULL, ANY_TAG, type, 0);
 		return;
 	}
-	fill(c->recv, count, type);
-	lp_mpi_give_status(c, from == LP_ANY_SOURCE ? (comm->rank + 1) % comm->size : from, tag, type, count);
-	if (from == LP_ANY_SOURCE) c->status = NULL;
+	fill(call->recv, count, type);
+	lp_mpi_give_status(call, from == LP_ANY_SOURCE ? (comm->rank + 1) % comm->size : from, tag, type, count);
+	if (from == LP_ANY_SOURCE) call->status = NULL;
 }
 
-static void send_and_receive(lp_mpi_call *c, const lp_posed_comm *comm) {
-	bool replace = strstr(c->name, "replace");
-	receive(c, comm, c->from, c->counts[!replace], c->types[!replace]);
+static void send_and_receive(lp_mpi_call *call, const lp_posed_comm *comm) {
+	bool replace = strstr(call->name, "replace");
+	receive(call, comm, call->from, call->counts[!replace], call->types[!replace]);
 }
 
-static void check_peer(const lp_mpi_call *c, const lp_posed_comm *comm, int peer) {
+static void check_peer(const lp_mpi_call *call, const lp_posed_comm *comm, int peer) {
 	if (peer >= comm->size)
-		lp_posed_give_up("%s names rank %d of a communicator of %d", c->name, peer, comm->size);
+		lp_posed_give_up("%s names rank %d of a communicator of %d", call->name, peer, comm->size);
 }
 
-static void do_call(lp_mpi_call *c, lp_posed_comm *comm) {
-	check_peer(c, comm, c->peer);
-	if (c->what == LK_WHAT_SENDRECV) check_peer(c, comm, c->from);
-	switch (c->what) {
+static void do_call(lp_mpi_call *call, lp_posed_comm *comm) {
+	check_peer(call, comm, call->peer);
+	if (call->what == LK_WHAT_SENDRECV) check_peer(call, comm, call->from);
+	switch (call->what) {
 	case LK_WHAT_BROADCAST:
-		if (comm->rank != c->peer) fill(c->recv, c->counts[0], c->types[0]);
+		if (comm->rank != call->peer) fill(call->recv, call->counts[0], call->types[0]);
 		break;
 	case LK_WHAT_REDUCE:
-		if (comm->rank == c->peer) reduce(c);
+		if (comm->rank == call->peer) reduce(call);
 		break;
 	case LK_WHAT_GATHER:
-		if (comm->rank == c->peer) gather(c, comm);
+		if (comm->rank == call->peer) gather(call, comm);
 		break;
-	case LK_WHAT_ALLREDUCE: reduce(c); break;
-	case LK_WHAT_ALLGATHER: gather(c, comm); break;
-	case LK_WHAT_SCATTER: scatter(c, comm); break;
-	case LK_WHAT_ALLTOALL: exchange(c, comm); break;
-	case LK_WHAT_SCAN: scan(c, comm); break;
-	case LK_WHAT_REDUCESCATTER: reduce_and_scatter(c, comm); break;
-	case LK_WHAT_RECV: receive(c, comm, c->peer, c->counts[0], c->types[0]); break;
-	case LK_WHAT_SENDRECV: send_and_receive(c, comm); break;
+	case LK_WHAT_ALLREDUCE: reduce(call); break;
+	case LK_WHAT_ALLGATHER: gather(call, comm); break;
+	case LK_WHAT_SCATTER: scatter(call, comm); break;
+	case LK_WHAT_ALLTOALL: exchange(call, comm); break;
+	case LK_WHAT_SCAN: scan(call, comm); break;
+	case LK_WHAT_REDUCESCATTER: reduce_and_scatter(call, comm); break;
+	case LK_WHAT_RECV: receive(call, comm, call->peer, call->counts[0], call->types[0]); break;
+	case LK_WHAT_SENDRECV: send_and_receive(call, comm); break;
 	default: break; /* a barrier, a send */
 	}
 }
 
 /* ---- the mode ---- */
 
-static bool stand_in(lp_mpi_call *c) {
-	lp_posed_comm *comm = lp_posed_find(c->comm);
+static bool stand_in(lp_mpi_call *call) {
+	lp_posed_comm *comm = lp_posed_find(call->comm);
 	if (!comm) return false;
-	c->result = 0;
-	if (c->what == LK_WHAT_OTHER) return lp_posed_make(c, comm);
-	do_call(c, comm);
-	if (c->request) lp_mpi_give_request(c);
+	call->result = 0;
+	if (call->what == LK_WHAT_OTHER) return lp_posed_make(call, comm);
+	do_call(call, comm);
+	if (call->request) lp_mpi_give_request(call);
 	return true;
 }
 

@@ -58,17 +58,17 @@ const lp_posed_group *lp_posed_group_of(lp_handle group) {
 
 /* ---- algebra ---- */
 
-static int place_in(const lp_posed_group *g, int rank) {
-	for (int i = 0; i < g->size; i++)
-		if (g->ranks[i] == rank) return i;
+static int place_in(const lp_posed_group *group, int rank) {
+	for (int i = 0; i < group->size; i++)
+		if (group->ranks[i] == rank) return i;
 	return -1;
 }
 
 /* Which ranks of the world are in a group, for the algebra of large ones. */
-static unsigned char *members(const lp_posed_group *g) {
+static unsigned char *members(const lp_posed_group *group) {
 	unsigned char *in = calloc((size_t)lp_posed.world + 1, 1);
 	if (!in) lp_posed_give_up("there is no memory");
-	for (int i = 0; i < g->size; i++) in[g->ranks[i]] = 1;
+	for (int i = 0; i < group->size; i++) in[group->ranks[i]] = 1;
 	return in;
 }
 
@@ -86,41 +86,41 @@ static int combine(lp_handle first, lp_handle second, unsigned wanted, lp_handle
 	return lp_posed_new_group(ranks, count, out);
 }
 
-static int pick(const lp_posed_group *g, const unsigned char *in, bool wanted, lp_handle *out) {
-	int *ranks = lp_posed_ints(g->size), count = 0;
-	for (int i = 0; i < g->size; i++)
-		if (in[i] == wanted) ranks[count++] = g->ranks[i];
+static int pick(const lp_posed_group *group, const unsigned char *in, bool wanted, lp_handle *out) {
+	int *ranks = lp_posed_ints(group->size), count = 0;
+	for (int i = 0; i < group->size; i++)
+		if (in[i] == wanted) ranks[count++] = group->ranks[i];
 	return lp_posed_new_group(ranks, count, out);
 }
 
-static int include(const lp_posed_group *g, int n, const int *which, lp_handle *out) {
+static int include(const lp_posed_group *group, int n, const int *which, lp_handle *out) {
 	int *ranks = lp_posed_ints(n);
 	for (int i = 0; i < n; i++) {
-		if (which[i] < 0 || which[i] >= g->size) lp_posed_give_up("rank %d is asked of a group of %d", which[i], g->size);
-		ranks[i] = g->ranks[which[i]];
+		if (which[i] < 0 || which[i] >= group->size) lp_posed_give_up("rank %d is asked of a group of %d", which[i], group->size);
+		ranks[i] = group->ranks[which[i]];
 	}
 	return lp_posed_new_group(ranks, n, out);
 }
 
-static int exclude(const lp_posed_group *g, int n, const int *which, lp_handle *out) {
-	unsigned char *in = calloc((size_t)g->size + 1, 1);
+static int exclude(const lp_posed_group *group, int n, const int *which, lp_handle *out) {
+	unsigned char *in = calloc((size_t)group->size + 1, 1);
 	if (!in) lp_posed_give_up("there is no memory");
 	for (int i = 0; i < n; i++)
-		if (which[i] >= 0 && which[i] < g->size) in[which[i]] = 1;
-	int result = pick(g, in, false, out);
+		if (which[i] >= 0 && which[i] < group->size) in[which[i]] = 1;
+	int result = pick(group, in, false, out);
 	free(in);
 	return result;
 }
 
 /* First, last, stride, as MPI has them. */
-static int *expand(const lp_posed_group *g, int n, const int (*range)[3], int *count) {
-	int *all = lp_posed_ints(g->size);
+static int *expand(const lp_posed_group *group, int n, const int (*range)[3], int *count) {
+	int *all = lp_posed_ints(group->size);
 	*count = 0;
 	for (int i = 0; i < n; i++) {
 		int stride = range[i][2];
 		if (!stride) lp_posed_give_up("a range of ranks has stride 0");
 		for (int r = range[i][0]; stride > 0 ? r <= range[i][1] : r >= range[i][1]; r += stride) {
-			if (*count == g->size) lp_posed_give_up("ranges of ranks are longer than their group");
+			if (*count == group->size) lp_posed_give_up("ranges of ranks are longer than their group");
 			all[(*count)++] = r;
 		}
 	}
@@ -128,9 +128,9 @@ static int *expand(const lp_posed_group *g, int n, const int (*range)[3], int *c
 }
 
 static int ranges(lp_handle group, int n, const int (*range)[3], bool in, lp_handle *out) {
-	const lp_posed_group *g = lp_posed_group_of(group);
-	int count, *which = expand(g, n, range, &count);
-	int result = in ? include(g, count, which, out) : exclude(g, count, which, out);
+	const lp_posed_group *posed_group = lp_posed_group_of(group);
+	int count, *which = expand(posed_group, n, range, &count);
+	int result = in ? include(posed_group, count, which, out) : exclude(posed_group, count, which, out);
 	free(which);
 	return result;
 }
@@ -176,8 +176,8 @@ static int forget(lp_handle *group) {
 	return 0;
 }
 
-static int own_rank(const lp_posed_group *g) {
-	int at = place_in(g, lp_posed.rank);
+static int own_rank(const lp_posed_group *group) {
+	int at = place_in(group, lp_posed.rank);
 	return at < 0 ? UNDEFINED : at;
 }
 

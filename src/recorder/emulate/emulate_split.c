@@ -73,24 +73,24 @@ static uint32_t room_for(size_t bytes) {
 	return (uint32_t)at;
 }
 
-static struct said *said_of(const struct question *q) { return (struct said *)(void *)(shared->room + q->said); }
-static int *ranks_of(const struct question *q) { return (int *)(void *)(shared->room + q->ranks); }
+static struct said *said_of(const struct question *question) { return (struct said *)(void *)(shared->room + question->said); }
+static int *ranks_of(const struct question *question) { return (int *)(void *)(shared->room + question->ranks); }
 
 static struct question *question_of(const lp_posed_comm *parent, uint64_t division) {
 	for (int i = 0; i < shared->questions; i++)
 		if (shared->question[i].division == division) return &shared->question[i];
 	if (shared->questions == MOST_QUESTIONS) lp_posed_give_up("it splits communicators more than %d times", MOST_QUESTIONS);
-	struct question *q = &shared->question[shared->questions];
+	struct question *question = &shared->question[shared->questions];
 	size_t size = (size_t)parent->size;
-	*q = (struct question){division, room_for(size * sizeof(int)), room_for(size * sizeof(struct said)), parent->size, parent->size};
-	memcpy(ranks_of(q), parent->ranks, size * sizeof(int));
+	*question = (struct question){division, room_for(size * sizeof(int)), room_for(size * sizeof(struct said)), parent->size, parent->size};
+	memcpy(ranks_of(question), parent->ranks, size * sizeof(int));
 	shared->questions++;
-	return q;
+	return question;
 }
 
-static void say(struct question *q, int at, int colour, int key) {
-	struct said *own = &said_of(q)[at];
-	q->unknown -= !own->known;
+static void say(struct question *question, int at, int colour, int key) {
+	struct said *own = &said_of(question)[at];
+	question->unknown -= !own->known;
 	*own = (struct said){colour, key, 1};
 }
 
@@ -124,21 +124,21 @@ static bool ask(int rank) {
 static bool complete(struct question *first) {
 	struct question *open[DEEPEST] = {first};
 	for (int depth = 1; depth > 0;) {
-		struct question *q = open[depth - 1];
+		struct question *question = open[depth - 1];
 		int at = 0;
-		while (at < q->size && said_of(q)[at].known) at++;
-		if (at == q->size) {
+		while (at < question->size && said_of(question)[at].known) at++;
+		if (at == question->size) {
 			depth--;
 			continue;
 		}
-		if (ask(ranks_of(q)[at])) return true;
+		if (ask(ranks_of(question)[at])) return true;
 		uint32_t stopped = word_of(&shared->stopped);
 		struct question *came_to = stopped ? &shared->question[stopped - 1] : NULL;
-		if (!came_to || asked_ns > LONGEST_IN_ALL_NS || (came_to != q && depth == DEEPEST)) {
-			shared->silent = ranks_of(q)[at];
+		if (!came_to || asked_ns > LONGEST_IN_ALL_NS || (came_to != question && depth == DEEPEST)) {
+			shared->silent = ranks_of(question)[at];
 			return false;
 		}
-		if (came_to != q) open[depth++] = came_to;
+		if (came_to != question) open[depth++] = came_to;
 	}
 	return false;
 }
@@ -184,15 +184,15 @@ void lp_posed_split_begin(void) {
 
 /* ---- who asks ---- */
 
-static void wait_for_answers(const struct question *q) {
-	uint32_t wanted = (uint32_t)(q - shared->question) + 1;
+static void wait_for_answers(const struct question *question) {
+	uint32_t wanted = (uint32_t)(question - shared->question) + 1;
 	set_word(&shared->wanted, wanted);
 	while (word_of(&shared->wanted)) {
 		wait_word(&shared->wanted, wanted, 200);
 		if (!shared->asker || kill(shared->asker, 0) != 0)
 			lp_posed_give_up("the process that asks other ranks what they say to MPI_Comm_split is gone");
 	}
-	if (q->unknown)
+	if (question->unknown)
 		lp_posed_give_up("rank %d does not come to an MPI_Comm_split that this rank takes part in", shared->silent);
 }
 
@@ -207,27 +207,27 @@ static int by_colour_and_key(const void *a, const void *b) {
 	return x->place - y->place;
 }
 
-static int gather(const struct question *q, struct member *out) {
+static int gather(const struct question *question, struct member *out) {
 	int count = 0;
-	for (int i = 0; i < q->size; i++) {
-		const struct said *s = &said_of(q)[i];
-		if (s->colour != LP_UNDEFINED) out[count++] = (struct member){s->colour, s->key, i, ranks_of(q)[i]};
+	for (int i = 0; i < question->size; i++) {
+		const struct said *said = &said_of(question)[i];
+		if (said->colour != LP_UNDEFINED) out[count++] = (struct member){said->colour, said->key, i, ranks_of(question)[i]};
 	}
 	qsort(out, (size_t)count, sizeof *out, by_colour_and_key);
 	return count;
 }
 
-static lp_posed_parts *divide(const struct question *q, int *own) {
-	struct member *all = calloc((size_t)q->size + 1, sizeof *all);
+static lp_posed_parts *divide(const struct question *question, int *own) {
+	struct member *all = calloc((size_t)question->size + 1, sizeof *all);
 	lp_posed_parts *parts = calloc(1, sizeof *parts);
-	uint64_t *id = calloc((size_t)q->size + 1, sizeof *id);
+	uint64_t *id = calloc((size_t)question->size + 1, sizeof *id);
 	if (!all || !parts || !id) lp_posed_give_up("there is no memory");
-	int count = gather(q, all);
+	int count = gather(question, all);
 	*parts = (lp_posed_parts){0, lp_posed_ints(count), lp_posed_ints(count), id};
 	*own = -1;
 	for (int i = 0; i < count; i++) {
 		if (i == 0 || all[i].colour != all[i - 1].colour)
-			id[parts->count++] = lp_posed_hash(q->division, (uint64_t)(uint32_t)all[i].colour);
+			id[parts->count++] = lp_posed_hash(question->division, (uint64_t)(uint32_t)all[i].colour);
 		parts->ranks[i] = all[i].rank;
 		parts->end[parts->count - 1] = i + 1;
 		if (all[i].rank == lp_posed.rank) *own = parts->count - 1;
@@ -239,15 +239,15 @@ static lp_posed_parts *divide(const struct question *q, int *own) {
 lp_posed_parts *lp_posed_split(const lp_posed_comm *parent, uint64_t division, int colour, int key, int *own) {
 	for (uint32_t no = 0; !__atomic_compare_exchange_n(&asking, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); no = 0)
 		sched_yield();
-	struct question *q = question_of(parent, division);
-	bool open = q->unknown;
-	say(q, parent->rank, colour, key);
+	struct question *question = question_of(parent, division);
+	bool open = question->unknown;
+	say(question, parent->rank, colour, key);
 	if (asked && open) {
-		set_word(&shared->stopped, (uint32_t)(q - shared->question) + 1);
+		set_word(&shared->stopped, (uint32_t)(question - shared->question) + 1);
 		syscall(SYS_exit_group, 0);
 	}
-	if (q->unknown) wait_for_answers(q);
-	lp_posed_parts *parts = divide(q, own);
+	if (question->unknown) wait_for_answers(question);
+	lp_posed_parts *parts = divide(question, own);
 	__atomic_store_n(&asking, 0, __ATOMIC_RELEASE);
 	return parts;
 }

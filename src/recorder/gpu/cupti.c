@@ -106,9 +106,9 @@ static uint32_t name_number(const char *text) {
 	strncpy(cut, text, NAME - 1), cut[NAME - 1] = '\0';
 	for (const char *at = cut; *at; at++) hash = (hash ^ (uint8_t)*at) * UINT32_C(16777619);
 	for (uint32_t i = 0; i < 16; i++) {
-		struct name *n = &names[(hash + i) % NAMES];
-		if (!n->text[0]) memcpy(n->text, cut, NAME);
-		if (strcmp(n->text, cut) == 0) return lp_name(&n->number, &n->epoch, n->text);
+		struct name *name = &names[(hash + i) % NAMES];
+		if (!name->text[0]) memcpy(name->text, cut, NAME);
+		if (strcmp(name->text, cut) == 0) return lp_name(&name->number, &name->epoch, name->text);
 	}
 	return 0;
 }
@@ -130,17 +130,17 @@ static void tell(lk_device_what what, uint32_t correlation, uint64_t start, uint
 
 static void take_record(const uint32_t *record) {
 	if (*record == EXTERNAL) {
-		const struct external_record *r = (const struct external_record *)(const void *)record;
-		serials[r->correlation % CORRELATIONS].correlation = r->correlation;
-		serials[r->correlation % CORRELATIONS].serial = r->external;
+		const struct external_record *external_record = (const struct external_record *)(const void *)record;
+		serials[external_record->correlation % CORRELATIONS].correlation = external_record->correlation;
+		serials[external_record->correlation % CORRELATIONS].serial = external_record->external;
 	} else if (*record == KERNEL) {
-		const struct kernel_record *r = (const struct kernel_record *)(const void *)record;
-		bool comm = r->name && strncmp(r->name, "nccl", 4) == 0;
-		tell(comm ? LK_DEVICE_COMM : LK_DEVICE_KERNEL, r->correlation, r->start, r->end, r->stream, 0, 0, name_number(r->name));
+		const struct kernel_record *kernel_record = (const struct kernel_record *)(const void *)record;
+		bool comm = kernel_record->name && strncmp(kernel_record->name, "nccl", 4) == 0;
+		tell(comm ? LK_DEVICE_COMM : LK_DEVICE_KERNEL, kernel_record->correlation, kernel_record->start, kernel_record->end, kernel_record->stream, 0, 0, name_number(kernel_record->name));
 	} else if (*record == MEMCPY || *record == MEMSET) {
-		const struct memory_record *r = (const struct memory_record *)(const void *)record;
+		const struct memory_record *memory_record = (const struct memory_record *)(const void *)record;
 		bool copy = *record == MEMCPY;
-		tell(copy ? LK_DEVICE_COPY : LK_DEVICE_SET, r->correlation, r->start, r->end, r->stream, r->bytes, copy ? r->direction : 0, 0);
+		tell(copy ? LK_DEVICE_COPY : LK_DEVICE_SET, memory_record->correlation, memory_record->start, memory_record->end, memory_record->stream, memory_record->bytes, copy ? memory_record->direction : 0, 0);
 	}
 }
 

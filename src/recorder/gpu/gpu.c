@@ -48,14 +48,14 @@ static uint32_t stream_count;
 lp_stream *lp_gpu_stream(void *handle) {
 	uint64_t key = handle ? (uint64_t)(uintptr_t)handle : 1;
 	for (uint32_t i = 0, at = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 40); i < STREAMS; i++, at++) {
-		lp_stream *s = &streams[at % STREAMS];
+		lp_stream *stream = &streams[at % STREAMS];
 		uint32_t free = 0;
-		if (__atomic_compare_exchange_n(&s->taken, &free, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-			s->number = __atomic_add_fetch(&stream_count, 1, __ATOMIC_RELAXED);
-			__atomic_store_n(&s->key, key, __ATOMIC_RELEASE);
-			return s;
+		if (__atomic_compare_exchange_n(&stream->taken, &free, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+			stream->number = __atomic_add_fetch(&stream_count, 1, __ATOMIC_RELAXED);
+			__atomic_store_n(&stream->key, key, __ATOMIC_RELEASE);
+			return stream;
 		}
-		if (__atomic_load_n(&s->key, __ATOMIC_ACQUIRE) == key) return s;
+		if (__atomic_load_n(&stream->key, __ATOMIC_ACQUIRE) == key) return stream;
 	}
 	return NULL;
 }

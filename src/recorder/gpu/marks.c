@@ -151,43 +151,43 @@ static void push(struct piece p, void *stream) {
 
 /* ---- work ---- */
 
-static void cut(lp_stream *s, void *handle) {
-	if (!s->open) return;
-	s->open = false;
-	push((struct piece){.begin = s->begin, .serial = s->serial, .stream = s->number, .count = s->count, .what = LK_DEVICE_KERNEL},
+static void cut(lp_stream *stream, void *handle) {
+	if (!stream->open) return;
+	stream->open = false;
+	push((struct piece){.begin = stream->begin, .serial = stream->serial, .stream = stream->number, .count = stream->count, .what = LK_DEVICE_KERNEL},
 	     handle);
 }
 
-uint64_t lp_marks_open(lp_stream *s, void *handle) {
+uint64_t lp_marks_open(lp_stream *stream, void *handle) {
 	if (!enter()) return 0;
-	if (s->open && s->count >= LONGEST_BATCH) cut(s, handle);
-	if (!s->open && (s->begin = mark(handle)) != NULL)
-		s->open = true, s->serial = lp_gpu_serial(), s->count = 0;
-	s->count++;
-	uint64_t serial = s->open ? s->serial : 0;
+	if (stream->open && stream->count >= LONGEST_BATCH) cut(stream, handle);
+	if (!stream->open && (stream->begin = mark(handle)) != NULL)
+		stream->open = true, stream->serial = lp_gpu_serial(), stream->count = 0;
+	stream->count++;
+	uint64_t serial = stream->open ? stream->serial : 0;
 	leave();
 	return serial;
 }
 
-void lp_marks_cut(lp_stream *s, void *handle) {
-	if (!s->open || !enter()) return;
-	cut(s, handle);
+void lp_marks_cut(lp_stream *stream, void *handle) {
+	if (!stream->open || !enter()) return;
+	cut(stream, handle);
 	leave();
 }
 
-void *lp_marks_begin(lp_stream *s, void *handle) {
+void *lp_marks_begin(lp_stream *stream, void *handle) {
 	if (!enter()) return NULL;
-	cut(s, handle);
+	cut(stream, handle);
 	void *event = mark(handle);
 	leave();
 	return event;
 }
 
-void lp_marks_end(lp_stream *s, void *handle, void *begin, lk_device_what what, uint64_t serial, int64_t bytes) {
+void lp_marks_end(lp_stream *stream, void *handle, void *begin, lk_device_what what, uint64_t serial, int64_t bytes) {
 	int tries = PATIENCE; /* the begin should not be lost; nobody stays here long */
 	while (__atomic_exchange_n(&marks.busy, 1, __ATOMIC_ACQUIRE))
 		if (tries-- == 0) return;
-	push((struct piece){.begin = begin, .serial = serial, .bytes = bytes, .stream = s->number, .count = 1, .what = (uint8_t)what},
+	push((struct piece){.begin = begin, .serial = serial, .bytes = bytes, .stream = stream->number, .count = 1, .what = (uint8_t)what},
 	     handle);
 	bool many = marks.tail - marks.head >= MANY; /* the program may not wait by calls that are seen */
 	leave();
@@ -203,27 +203,27 @@ static bool is_done(void *event) {
 	return answer == 0;
 }
 
-static void tell(const struct piece *p) {
-	int64_t start = time_of(p->begin), end = time_of(p->end), moved;
+static void tell(const struct piece *piece) {
+	int64_t start = time_of(piece->begin), end = time_of(piece->end), moved;
 	lk_record_entry *record = start >= 0 && end >= start ? lp_next() : NULL;
 	if (!record) return;
-	moved = between(end, p->given_ns, lp_now()) - end;
+	moved = between(end, piece->given_ns, lp_now()) - end;
 	marks.base_ns += moved, start += moved, end += moved;
 	record->start_ns = start, record->end_ns = end;
-	record->bytes = p->bytes;
-	record->device.serial = p->serial, record->device.stream = p->stream;
-	record->device.count = p->count, record->device.what = p->what, record->device.direction = 4;
+	record->bytes = piece->bytes;
+	record->device.serial = piece->serial, record->device.stream = piece->stream;
+	record->device.count = piece->count, record->device.what = piece->what, record->device.direction = 4;
 	lp_publish(record, LK_RECORD_DEVICE_WORK);
 }
 
 void lp_marks_harvest(void) {
 	if (!enter()) return;
 	for (; marks.head != marks.tail; marks.head++) {
-		struct piece *p = &marks.pending[marks.head % PENDING];
-		if (!is_done(p->end)) break;
-		tell(p);
-		give_back(p->begin);
-		give_back(p->end);
+		struct piece *piece = &marks.pending[marks.head % PENDING];
+		if (!is_done(piece->end)) break;
+		tell(piece);
+		give_back(piece->begin);
+		give_back(piece->end);
 	}
 	if (lp_now() - marks.base_ns > RELATE_NS) relate();
 	leave();

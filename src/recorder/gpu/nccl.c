@@ -110,13 +110,13 @@ static lp_nccl_group *find_group(const void *comm) {
 static lp_nccl_group *add_group(void *comm, const struct making *m) {
 	for (uint32_t i = 0; i < GROUPS; i++) {
 		uint32_t free = FREE_PLACE;
-		lp_nccl_group *g = &groups[i];
-		if (!__atomic_compare_exchange_n(&g->state, &free, TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+		lp_nccl_group *group = &groups[i];
+		if (!__atomic_compare_exchange_n(&group->state, &free, TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
 		uint32_t number = LP_FIRST_GROUP + __atomic_add_fetch(&group_count, 1, __ATOMIC_RELAXED);
-		*g = (lp_nccl_group){.key = (uint64_t)(uintptr_t)comm, .state = TAKEN, .number = number, .ranks = m->ranks,
+		*group = (lp_nccl_group){.key = (uint64_t)(uintptr_t)comm, .state = TAKEN, .number = number, .ranks = m->ranks,
 		                     .rank = m->rank, .hash = m->hash};
-		__atomic_store_n(&g->state, LIVE, __ATOMIC_RELEASE);
-		return g;
+		__atomic_store_n(&group->state, LIVE, __ATOMIC_RELEASE);
+		return group;
 	}
 	return NULL;
 }
@@ -165,29 +165,29 @@ static int ask(const char *name, void *comm) {
 }
 
 /* When it is first used: of one that is not yet complete (non-blocking) nothing could be asked before. */
-static void tell_group(lp_nccl_group *g, void *comm) {
+static void tell_group(lp_nccl_group *group, void *comm) {
 	char ranks[LK_TEXT_MOST];
-	if (g->told) return;
-	g->told = true;
-	if (g->ranks < 0) g->ranks = ask("ncclCommCount", comm);
-	if (g->rank < 0) g->rank = ask("ncclCommUserRank", comm);
+	if (group->told) return;
+	group->told = true;
+	if (group->ranks < 0) group->ranks = ask("ncclCommCount", comm);
+	if (group->rank < 0) group->rank = ask("ncclCommUserRank", comm);
 	lp_nccl_posed *posed = lp_nccl_posed_find(comm);
 	if (!posed || !posed->stride) {
-		lp_nccl_tell_group(g->number, g->hash, g->ranks, g->rank);
+		lp_nccl_tell_group(group->number, group->hash, group->ranks, group->rank);
 		return;
 	}
-	learn_world(g->ranks, g->rank);
+	learn_world(group->ranks, group->rank);
 	lp_nccl_posed_list(posed, ranks, sizeof ranks);
-	lk_record_entry record = {.object = g->number, .start_ns = lp_now(), .comm = {.peer = g->ranks, .tag = g->rank}};
+	lk_record_entry record = {.object = group->number, .start_ns = lp_now(), .comm = {.peer = group->ranks, .tag = group->rank}};
 	lp_text(&record, LK_RECORD_GROUP, ranks);
 }
 
 static lp_nccl_group *group_of(void *comm) {
-	lp_nccl_group *g = comm ? find_group(comm) : NULL;
+	lp_nccl_group *group = comm ? find_group(comm) : NULL;
 	/* made before recording began */
-	if (!g && comm) g = add_group(comm, &(struct making){.hash = hash_of(&comm, sizeof comm), .ranks = -1, .rank = -1});
-	if (g) tell_group(g, comm);
-	return g;
+	if (!group && comm) group = add_group(comm, &(struct making){.hash = hash_of(&comm, sizeof comm), .ranks = -1, .rank = -1});
+	if (group) tell_group(group, comm);
+	return group;
 }
 
 /* ---- collectives and messages ---- */
@@ -218,15 +218,15 @@ bool lp_nccl_begin(lp_nccl_call *call) {
 	return done;
 }
 
-static void fill(const lp_nccl_call *call, lk_record_entry *r, uint32_t name, int64_t end) {
-	*r = (lk_record_entry){.thread = lp_thread.place.thread, .object = call->group ? call->group->number : 0,
+static void fill(const lp_nccl_call *call, lk_record_entry *entry, uint32_t name, int64_t end) {
+	*entry = (lk_record_entry){.thread = lp_thread.place.thread, .object = call->group ? call->group->number : 0,
 	                       .start_ns = call->start, .end_ns = end, .bytes = call->bytes};
-	r->comm.request = call->serial;
-	r->comm.peer = call->peer, r->comm.from = -1;
-	r->comm.tag = call->on_stream ? (int32_t)call->on_stream->number : 0;
-	r->comm.part = LK_PART_ENQUEUE, r->comm.what = call->what;
-	r->comm.element_bytes = (uint16_t)call->element;
-	r->comm.call = name;
+	entry->comm.request = call->serial;
+	entry->comm.peer = call->peer, entry->comm.from = -1;
+	entry->comm.tag = call->on_stream ? (int32_t)call->on_stream->number : 0;
+	entry->comm.part = LK_PART_ENQUEUE, entry->comm.what = call->what;
+	entry->comm.element_bytes = (uint16_t)call->element;
+	entry->comm.call = name;
 }
 
 static void publish(const lk_record_entry *filled) {
@@ -245,13 +245,13 @@ void lp_nccl_end(lp_nccl_call *call) {
 	uint32_t name = lp_name(call->number, call->epoch, call->name);
 	fill(call, &record, name, lp_now());
 	if (depth == 0) lp_cupti_pop();
-	struct queue *q = depth ? own_queue() : NULL;
+	struct queue *queue = depth ? own_queue() : NULL;
 	if (call->begin)
 		lp_marks_end(call->on_stream, call->stream, call->begin, LK_DEVICE_COMM, call->serial, call->bytes);
 	if (call->result == 0 && !depth) publish(&record);
-	else if (call->result == 0 && q && q->count < QUEUED) {
-		q->call[q->count].record = record;
-		q->call[q->count++].stream = call->stream;
+	else if (call->result == 0 && queue && queue->count < QUEUED) {
+		queue->call[queue->count].record = record;
+		queue->call[queue->count++].stream = call->stream;
 	} else if (call->result == 0)
 		__atomic_fetch_add(&lp_state.recorder.head->dropped, 1, __ATOMIC_RELAXED);
 	lp_leave();
@@ -275,42 +275,42 @@ struct together {
 	bool on;
 };
 
-static int place_of(struct together *t, void *handle) {
+static int place_of(struct together *together, void *handle) {
 	int i = 0;
 	lp_stream *stream = lp_gpu_stream(handle);
-	while (i < t->count && t->at[i].stream != stream) i++;
+	while (i < together->count && together->at[i].stream != stream) i++;
 	if (!stream || i == MOST_STREAMS) return -1;
-	if (i < t->count) return i;
-	t->count++;
-	t->at[i].stream = stream, t->at[i].handle = handle;
-	t->at[i].serial = lp_gpu_serial();
-	t->at[i].begin = lp_marks_begin(stream, handle);
+	if (i < together->count) return i;
+	together->count++;
+	together->at[i].stream = stream, together->at[i].handle = handle;
+	together->at[i].serial = lp_gpu_serial();
+	together->at[i].begin = lp_marks_begin(stream, handle);
 	lp_nccl_hold(handle);
 	return i;
 }
 
-static void begin_together(struct together *t) {
-	*t = (struct together){.on = depth == 1 && queued && (queued->count || queued->made) && lp_enter()};
-	for (uint32_t i = 0; t->on && i < queued->count; i++) {
-		int at = place_of(t, queued->call[i].stream);
+static void begin_together(struct together *together) {
+	*together = (struct together){.on = depth == 1 && queued && (queued->count || queued->made) && lp_enter()};
+	for (uint32_t i = 0; together->on && i < queued->count; i++) {
+		int at = place_of(together, queued->call[i].stream);
 		if (at < 0) continue;
-		queued->call[i].record.comm.request = t->at[at].serial;
-		t->at[at].bytes += queued->call[i].record.bytes;
+		queued->call[i].record.comm.request = together->at[at].serial;
+		together->at[at].bytes += queued->call[i].record.bytes;
 	}
-	t->start = t->on ? lp_now() : 0;
-	if (t->on) lp_cupti_push(t->count ? t->at[0].serial : 0);
+	together->start = together->on ? lp_now() : 0;
+	if (together->on) lp_cupti_push(together->count ? together->at[0].serial : 0);
 }
 
 static void made(struct making *m) {
 	if (*m->out && !find_group(*m->out)) add_group(*m->out, m);
 }
 
-static void end_together(struct together *t, int result) {
-	if (!t->on) return;
+static void end_together(struct together *together, int result) {
+	if (!together->on) return;
 	lp_cupti_pop();
-	for (int i = 0; i < t->count; i++)
-		if (t->at[i].begin)
-			lp_marks_end(t->at[i].stream, t->at[i].handle, t->at[i].begin, LK_DEVICE_COMM, t->at[i].serial, t->at[i].bytes);
+	for (int i = 0; i < together->count; i++)
+		if (together->at[i].begin)
+			lp_marks_end(together->at[i].stream, together->at[i].handle, together->at[i].begin, LK_DEVICE_COMM, together->at[i].serial, together->at[i].bytes);
 	bool good = result == 0 || result == IN_PROGRESS;
 	for (uint32_t i = 0; good && i < queued->count; i++) publish(&queued->call[i].record);
 	for (uint32_t i = 0; good && i < queued->made; i++) made(&queued->making[i]);
@@ -380,8 +380,8 @@ static struct beginning begin_making(void) {
 static void end_making(struct beginning b, struct making m, int result, uint32_t *number, uint32_t *epoch, const char *name) {
 	lp_thread.busy = b.was;
 	if ((result != 0 && result != IN_PROGRESS) || by_plugin() || !lp_enter()) return;
-	struct queue *q = depth ? own_queue() : NULL;
-	if (q && q->made < MAKING) q->making[q->made++] = m;
+	struct queue *queue = depth ? own_queue() : NULL;
+	if (queue && queue->made < MAKING) queue->making[queue->made++] = m;
 	else if (!depth) made(&m);
 	lp_nccl_group *group = !depth && *m.out ? find_group(*m.out) : NULL;
 	if (group && group->ranks > 0 && group->rank >= 0) tell_group(group, *m.out);
@@ -492,14 +492,14 @@ BOTH(MAKES_ALL, CommInitAll, 0)
 /* ---- ending them ---- */
 
 static void forget_group(void *comm) {
-	lp_nccl_group *g = lp_state.on && comm ? find_group(comm) : NULL;
-	if (g && lp_enter()) {
+	lp_nccl_group *group = lp_state.on && comm ? find_group(comm) : NULL;
+	if (group && lp_enter()) {
 		lp_marks_cut_all();
 		lp_marks_harvest();
 		lp_leave();
 		lp_cupti_end();
 	}
-	if (g) __atomic_store_n(&g->state, FREE_PLACE, __ATOMIC_RELEASE);
+	if (group) __atomic_store_n(&group->state, FREE_PLACE, __ATOMIC_RELEASE);
 }
 
 #define FREES(name, ...)                                                     \

@@ -54,26 +54,26 @@ static bool has_offset;
 
 static struct event *take(void **out) {
 	uint64_t number = __atomic_add_fetch(&used, 1, __ATOMIC_RELAXED);
-	struct event *e = &events[number % EVENTS];
-	memset(e, 0, sizeof *e);
-	e->uses = (uint32_t)(number / EVENTS + 1);
-	*out = (void *)(uintptr_t)((uint64_t)e->uses << 16 | (number % EVENTS));
-	return e;
+	struct event *event = &events[number % EVENTS];
+	memset(event, 0, sizeof *event);
+	event->uses = (uint32_t)(number / EVENTS + 1);
+	*out = (void *)(uintptr_t)((uint64_t)event->uses << 16 | (number % EVENTS));
+	return event;
 }
 
 static struct event *find(const void *handle) {
 	uint64_t number = (uint64_t)(uintptr_t)handle;
-	struct event *e = &events[number & 0xffff & (EVENTS - 1)];
-	return number && e->uses == (uint32_t)(number >> 16) ? e : NULL;
+	struct event *event = &events[number & 0xffff & (EVENTS - 1)];
+	return number && event->uses == (uint32_t)(number >> 16) ? event : NULL;
 }
 
 /* ---- communicators ---- */
 
-static void name_context(struct context *c, uint64_t hash, int ranks, int rank) {
+static void name_context(struct context *context, uint64_t hash, int ranks, int rank) {
 	static uint32_t groups = FIRST;
-	c->hash = hash, c->ranks = ranks, c->rank = rank;
-	c->group = __atomic_add_fetch(&groups, 1, __ATOMIC_RELAXED);
-	lp_nccl_tell_group(c->group, hash, ranks, rank);
+	context->hash = hash, context->ranks = ranks, context->rank = rank;
+	context->group = __atomic_add_fetch(&groups, 1, __ATOMIC_RELAXED);
+	lp_nccl_tell_group(context->group, hash, ranks, rank);
 }
 
 static int begin(void **out, int *mask, int version, uint64_t hash, int ranks, int rank) {
@@ -85,9 +85,9 @@ static int begin(void **out, int *mask, int version, uint64_t hash, int ranks, i
 			if (__atomic_compare_exchange_n(&contexts[i].taken, &free, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 				*out = &contexts[i];
 		if (*out) {
-			struct context *c = *out;
-			c->version = version, c->group = 0;
-			if (version >= 4) name_context(c, hash, ranks, rank);
+			struct context *context = *out;
+			context->version = version, context->group = 0;
+			if (version >= 4) name_context(context, hash, ranks, rank);
 			*mask = LP_NP_COLL | LP_NP_P2P | LP_NP_PROXY_OP | LP_NP_PROXY_STEP | LP_NP_KERNEL_CH;
 			if (version >= 5) *mask |= LP_NP_COLL_API | LP_NP_P2P_API;
 		}
@@ -135,31 +135,31 @@ static struct function {
 };
 
 static struct function *function_of(const char *name) {
-	struct function *f = functions;
-	while (*f->name && (!name || strcmp(f->name, name) != 0)) f++;
-	return f;
+	struct function *function = functions;
+	while (*function->name && (!name || strcmp(function->name, name) != 0)) function++;
+	return function;
 }
 
 /* The stream of a communicator where it is not said: frameworks use one for each. */
-static uint32_t stream_of(const struct event *e) {
-	const struct event *api = find(e->parent);
-	lp_stream *s = lp_gpu_stream(api && api->stream ? api->stream : e->of);
-	return s ? s->number : 0;
+static uint32_t stream_of(const struct event *event) {
+	const struct event *api = find(event->parent);
+	lp_stream *stream = lp_gpu_stream(api && api->stream ? api->stream : event->of);
+	return stream ? stream->number : 0;
 }
 
-static void describe(struct event *e, const char *func, const char *type, size_t count, int peer, int64_t sequence) {
-	struct function *f = function_of(func);
+static void describe(struct event *event, const char *func, const char *type, size_t count, int peer, int64_t sequence) {
+	struct function *function = function_of(func);
 	int element = element_bytes(type);
-	int64_t bytes = 0, times = f->all && e->of->ranks > 0 ? e->of->ranks : 1;
+	int64_t bytes = 0, times = function->all && event->of->ranks > 0 ? event->of->ranks : 1;
 	if (count > INT64_MAX || __builtin_mul_overflow((int64_t)count, element * times, &bytes)) bytes = 0;
-	e->serial = lp_gpu_serial();
-	e->record = (lk_record_entry){.object = e->of->group, .bytes = bytes};
-	e->record.comm.request = e->serial;
-	e->record.comm.peer = peer, e->record.comm.from = sequence;
-	e->record.comm.tag = (int32_t)stream_of(e);
-	e->record.comm.part = LK_PART_ENQUEUE, e->record.comm.what = (uint8_t)f->what;
-	e->record.comm.element_bytes = (uint16_t)element;
-	e->record.comm.call = lp_name(&f->number, &f->epoch, f->call);
+	event->serial = lp_gpu_serial();
+	event->record = (lk_record_entry){.object = event->of->group, .bytes = bytes};
+	event->record.comm.request = event->serial;
+	event->record.comm.peer = peer, event->record.comm.from = sequence;
+	event->record.comm.tag = (int32_t)stream_of(event);
+	event->record.comm.part = LK_PART_ENQUEUE, event->record.comm.what = (uint8_t)function->what;
+	event->record.comm.element_bytes = (uint16_t)element;
+	event->record.comm.call = lp_name(&function->number, &function->epoch, function->call);
 }
 
 /* ---- channels on the device ---- */
@@ -180,16 +180,16 @@ static void publish(lk_record_entry filled, lk_record_kind kind) {
 	lp_publish(record, kind);
 }
 
-static void channel_begins(const struct event *e, int64_t now) {
-	struct event *whole = find(e->parent);
-	int64_t at = note_time(e->timer, now);
+static void channel_begins(const struct event *event, int64_t now) {
+	struct event *whole = find(event->parent);
+	int64_t at = note_time(event->timer, now);
 	if (!whole) return;
 	if (whole->running++ == 0 || at < whole->first) whole->first = at;
 }
 
 /* When no channel runs any more the work is told; should others come late, there are two pieces of it. */
-static void channel_ends(const struct event *e, uint64_t timer, int64_t now) {
-	struct event *whole = find(e->parent);
+static void channel_ends(const struct event *event, uint64_t timer, int64_t now) {
+	struct event *whole = find(event->parent);
 	int64_t at = note_time(timer, now), shift = timer ? offset : 0;
 	if (!whole || whole->running == 0) return;
 	if (at > whole->last) whole->last = at;
@@ -220,11 +220,11 @@ static void spend(struct event *step, int64_t now) {
 }
 
 /* Of an operation that is done for another process (PXN) the parent is an address there. */
-static void begin_network(struct event *e, const lp_np_proxy_op *op) {
-	struct event *whole = op->pid == getpid() ? find(e->parent) : NULL;
-	e->record = (lk_record_entry){.object = whole ? (uint32_t)whole->serial : 0};
-	e->record.proxy.peer = op->peer, e->record.proxy.channel = op->channel, e->record.proxy.sends = op->sends != 0;
-	e->record.proxy.steps = (uint16_t)(op->steps < 0 ? 0 : op->steps > UINT16_MAX ? UINT16_MAX : op->steps);
+static void begin_network(struct event *event, const lp_np_proxy_op *op) {
+	struct event *whole = op->pid == getpid() ? find(event->parent) : NULL;
+	event->record = (lk_record_entry){.object = whole ? (uint32_t)whole->serial : 0};
+	event->record.proxy.peer = op->peer, event->record.proxy.channel = op->channel, event->record.proxy.sends = op->sends != 0;
+	event->record.proxy.steps = (uint16_t)(op->steps < 0 ? 0 : op->steps > UINT16_MAX ? UINT16_MAX : op->steps);
 }
 
 /* ---- events, of every version ---- */
@@ -234,38 +234,38 @@ static struct event *start(void *handle, void **out, uint64_t type, void *parent
 	                       LP_NP_P2P_API;
 	*out = NULL;
 	if (!handle || !(type & known) || !lp_enter()) return NULL;
-	struct event *e = take(out);
-	e->type = (uint32_t)type, e->of = handle, e->parent = parent;
-	e->start = e->since = lp_now();
-	return e;
+	struct event *event = take(out);
+	event->type = (uint32_t)type, event->of = handle, event->parent = parent;
+	event->start = event->since = lp_now();
+	return event;
 }
 
 static int stop(void *handle) {
-	struct event *e = find(handle);
-	if (!e || !lp_enter()) return 0;
+	struct event *event = find(handle);
+	if (!event || !lp_enter()) return 0;
 	int64_t now = lp_now();
-	e->record.start_ns = e->start, e->record.end_ns = now;
-	if (e->type == LP_NP_COLL || e->type == LP_NP_P2P) publish(e->record, LK_RECORD_COMM);
-	else if (e->type == LP_NP_PROXY_OP) publish(e->record, LK_RECORD_PROXY);
-	else if (e->type == LP_NP_PROXY_STEP) spend(e, now);
-	else if (e->type == LP_NP_KERNEL_CH && e->state != LP_NP_KERNEL_CH_STOP) channel_ends(e, 0, now);
+	event->record.start_ns = event->start, event->record.end_ns = now;
+	if (event->type == LP_NP_COLL || event->type == LP_NP_P2P) publish(event->record, LK_RECORD_COMM);
+	else if (event->type == LP_NP_PROXY_OP) publish(event->record, LK_RECORD_PROXY);
+	else if (event->type == LP_NP_PROXY_STEP) spend(event, now);
+	else if (event->type == LP_NP_KERNEL_CH && event->state != LP_NP_KERNEL_CH_STOP) channel_ends(event, 0, now);
 	lp_leave();
 	return 0;
 }
 
 /* `bytes`: moved; `timer`: of the device. */
 static int state(void *handle, int to, size_t bytes, uint64_t timer) {
-	struct event *e = find(handle);
-	if (!e || !lp_enter()) return 0;
+	struct event *event = find(handle);
+	if (!event || !lp_enter()) return 0;
 	int64_t now = lp_now();
-	if (e->type == LP_NP_PROXY_STEP) {
-		struct event *op = find(e->parent);
-		spend(e, now);
+	if (event->type == LP_NP_PROXY_STEP) {
+		struct event *op = find(event->parent);
+		spend(event, now);
 		/* said with the state that follows the transfer's begin (sends) or its end (receives) */
 		if (op && (to == LP_NP_SEND_WAIT || to == LP_NP_RECV_FLUSH_WAIT) && bytes < INT64_MAX / 4) op->record.bytes += (int64_t)bytes;
-	} else if (e->type == LP_NP_KERNEL_CH && to == LP_NP_KERNEL_CH_STOP)
-		channel_ends(e, timer, now);
-	e->state = to;
+	} else if (event->type == LP_NP_KERNEL_CH && to == LP_NP_KERNEL_CH_STOP)
+		channel_ends(event, timer, now);
+	event->state = to;
 	lp_leave();
 	return 0;
 }
@@ -274,35 +274,35 @@ static int state(void *handle, int to, size_t bytes, uint64_t timer) {
 
 static int init_v3(void **out, int *mask) { return begin(out, mask, 3, 0, -1, -1); }
 
-static int start_v3(void *handle, void **out, lp_np_descr_v3 *d) {
-	struct event *e = start(handle, out, d->type, d->parent);
-	if (!e) return 0;
-	bool coll = d->type == LP_NP_COLL;
-	if ((coll || d->type == LP_NP_P2P) && !e->of->group) name_context(e->of, coll ? d->coll.hash : d->p2p.hash, 0, d->rank);
-	if (coll) describe(e, d->coll.func, d->coll.type, d->coll.count, d->coll.root, (int64_t)d->coll.sequence);
-	if (d->type == LP_NP_P2P) describe(e, d->p2p.func, d->p2p.type, d->p2p.count, d->p2p.peer, -1);
-	if (d->type == LP_NP_PROXY_OP) begin_network(e, &d->proxy_op);
-	if (d->type == LP_NP_KERNEL_CH) channel_begins(e, e->start);
+static int start_v3(void *handle, void **out, lp_np_descr_v3 *descr_v3) {
+	struct event *event = start(handle, out, descr_v3->type, descr_v3->parent);
+	if (!event) return 0;
+	bool coll = descr_v3->type == LP_NP_COLL;
+	if ((coll || descr_v3->type == LP_NP_P2P) && !event->of->group) name_context(event->of, coll ? descr_v3->coll.hash : descr_v3->p2p.hash, 0, descr_v3->rank);
+	if (coll) describe(event, descr_v3->coll.func, descr_v3->coll.type, descr_v3->coll.count, descr_v3->coll.root, (int64_t)descr_v3->coll.sequence);
+	if (descr_v3->type == LP_NP_P2P) describe(event, descr_v3->p2p.func, descr_v3->p2p.type, descr_v3->p2p.count, descr_v3->p2p.peer, -1);
+	if (descr_v3->type == LP_NP_PROXY_OP) begin_network(event, &descr_v3->proxy_op);
+	if (descr_v3->type == LP_NP_KERNEL_CH) channel_begins(event, event->start);
 	lp_leave();
 	return 0;
 }
 
 /* Bytes are told of whole operations. */
 static int state_v3(void *handle, int to, lp_np_state_v3 *with) {
-	struct event *e = find(handle);
-	if (e && with && e->type == LP_NP_PROXY_OP && (int64_t)with->proxy_op.bytes > e->record.bytes)
-		e->record.bytes = (int64_t)with->proxy_op.bytes;
+	struct event *event = find(handle);
+	if (event && with && event->type == LP_NP_PROXY_OP && (int64_t)with->proxy_op.bytes > event->record.bytes)
+		event->record.bytes = (int64_t)with->proxy_op.bytes;
 	return state(handle, to, 0, 0);
 }
 
 /* ---- versions 4 to 6 ---- */
 
-static void start_common(struct event *e, uint64_t type, const lp_np_coll *coll, const lp_np_p2p *p2p, const lp_np_proxy_op *op,
+static void start_common(struct event *event, uint64_t type, const lp_np_coll *coll, const lp_np_p2p *p2p, const lp_np_proxy_op *op,
                          const lp_np_kernel_ch *channel) {
-	if (type == LP_NP_COLL) describe(e, coll->func, coll->type, coll->count, coll->root, (int64_t)coll->sequence);
-	if (type == LP_NP_P2P) describe(e, p2p->func, p2p->type, p2p->count, p2p->peer, -1);
-	if (type == LP_NP_PROXY_OP) begin_network(e, op);
-	if (type == LP_NP_KERNEL_CH) e->timer = channel->timer, channel_begins(e, e->start);
+	if (type == LP_NP_COLL) describe(event, coll->func, coll->type, coll->count, coll->root, (int64_t)coll->sequence);
+	if (type == LP_NP_P2P) describe(event, p2p->func, p2p->type, p2p->count, p2p->peer, -1);
+	if (type == LP_NP_PROXY_OP) begin_network(event, op);
+	if (type == LP_NP_KERNEL_CH) event->timer = channel->timer, channel_begins(event, event->start);
 	lp_leave();
 }
 
@@ -311,9 +311,9 @@ static int init_v4(void **out, int *mask, const char *comm, uint64_t hash, int n
 	return begin(out, mask, 4, hash, ranks, rank);
 }
 
-static int start_v4(void *handle, void **out, lp_np_descr_v4 *d) {
-	struct event *e = start(handle, out, d->type, d->parent);
-	if (e) start_common(e, d->type, &d->coll, &d->p2p, &d->proxy_op, &d->kernel_ch);
+static int start_v4(void *handle, void **out, lp_np_descr_v4 *descr_v4) {
+	struct event *event = start(handle, out, descr_v4->type, descr_v4->parent);
+	if (event) start_common(event, descr_v4->type, &descr_v4->coll, &descr_v4->p2p, &descr_v4->proxy_op, &descr_v4->kernel_ch);
 	return 0;
 }
 
@@ -326,12 +326,12 @@ static int init_v5(void **out, uint64_t id, int *mask, const char *comm, int nod
 	return begin(out, mask, 5, id, ranks, rank);
 }
 
-static int start_v5(void *handle, void **out, lp_np_descr_v5 *d) {
-	struct event *e = start(handle, out, d->type, d->parent);
-	if (!e) return 0;
-	if (d->type == LP_NP_COLL_API) e->stream = d->coll_api.stream;
-	if (d->type == LP_NP_P2P_API) e->stream = d->p2p_api.stream;
-	start_common(e, d->type, &d->coll, &d->p2p, &d->proxy_op, &d->kernel_ch);
+static int start_v5(void *handle, void **out, lp_np_descr_v5 *descr_v5) {
+	struct event *event = start(handle, out, descr_v5->type, descr_v5->parent);
+	if (!event) return 0;
+	if (descr_v5->type == LP_NP_COLL_API) event->stream = descr_v5->coll_api.stream;
+	if (descr_v5->type == LP_NP_P2P_API) event->stream = descr_v5->p2p_api.stream;
+	start_common(event, descr_v5->type, &descr_v5->coll, &descr_v5->p2p, &descr_v5->proxy_op, &descr_v5->kernel_ch);
 	return 0;
 }
 

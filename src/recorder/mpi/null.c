@@ -58,12 +58,12 @@ static uint32_t hash_name(const char *name) {
 }
 
 /* How often it came before; what finds no place has come never, for ever. */
-static uint64_t calls_before(struct counts *c, uint32_t name, int64_t bytes) {
+static uint64_t calls_before(struct counts *counts, uint32_t name, int64_t bytes) {
 	uint64_t at = (uint64_t)name * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)bytes * UINT64_C(0xff51afd7ed558ccd);
 	for (uint32_t i = 0; i < KINDS; i++) {
-		struct kind *k = &c->kind[((at >> 32) + i) % KINDS];
-		if (!k->name) k->name = name, k->bytes = bytes;
-		if (k->name == name && k->bytes == bytes) return k->calls++;
+		struct kind *kind = &counts->kind[((at >> 32) + i) % KINDS];
+		if (!kind->name) kind->name = name, kind->bytes = bytes;
+		if (kind->name == name && kind->bytes == bytes) return kind->calls++;
 	}
 	return 0;
 }
@@ -77,58 +77,58 @@ static int64_t times(lp_count count, lp_handle type) {
 	return __builtin_mul_overflow((int64_t)count, (int64_t)size, &bytes) ? INT64_MAX : bytes;
 }
 
-static int64_t sum_of_list(const lp_mpi_call *c, int side, int size, lp_handle type) {
+static int64_t sum_of_list(const lp_mpi_call *call, int side, int size, lp_handle type) {
 	lp_count sum = 0;
-	for (int i = 0; i < size; i++) sum += lp_mpi_listed(c, side, i);
+	for (int i = 0; i < size; i++) sum += lp_mpi_listed(call, side, i);
 	return times(sum, type);
 }
 
 /* In bytes, the same on every member; -1: not known to all. */
-static int64_t contribution(const lp_mpi_call *c, int size, int rank) {
-	switch (c->what) {
+static int64_t contribution(const lp_mpi_call *call, int size, int rank) {
+	switch (call->what) {
 	case LK_WHAT_ALLREDUCE:
-	case LK_WHAT_REDUCE: return times(c->counts[0], c->types[0]);
-	case LK_WHAT_ALLTOALL: return c->lists[0] ? -1 : times(c->counts[1], c->types[1]);
-	case LK_WHAT_ALLGATHER: return c->lists[0] ? sum_of_list(c, 0, size, c->types[1]) : times(c->counts[1], c->types[1]);
+	case LK_WHAT_REDUCE: return times(call->counts[0], call->types[0]);
+	case LK_WHAT_ALLTOALL: return call->lists[0] ? -1 : times(call->counts[1], call->types[1]);
+	case LK_WHAT_ALLGATHER: return call->lists[0] ? sum_of_list(call, 0, size, call->types[1]) : times(call->counts[1], call->types[1]);
 	case LK_WHAT_GATHER:
-		if (c->lists[0]) return -1;
-		return rank == c->peer ? times(c->counts[1], c->types[1]) : times(c->counts[0], c->types[0]);
+		if (call->lists[0]) return -1;
+		return rank == call->peer ? times(call->counts[1], call->types[1]) : times(call->counts[0], call->types[0]);
 	case LK_WHAT_REDUCESCATTER:
-		return c->lists[0] ? sum_of_list(c, 0, size, c->types[0]) : times(c->counts[0], c->types[0]);
+		return call->lists[0] ? sum_of_list(call, 0, size, call->types[0]) : times(call->counts[0], call->types[0]);
 	default: return -1;
 	}
 }
 
 /* ---- what a member gets ---- */
 
-static void own_shard(const lp_mpi_call *c, int size, int rank) {
-	bool in_place = lp_mpi_in_place(c->send);
+static void own_shard(const lp_mpi_call *call, int size, int rank) {
+	bool in_place = lp_mpi_in_place(call->send);
 	lp_count before = 0;
-	switch (c->what) {
+	switch (call->what) {
 	case LK_WHAT_REDUCE:
-		if (rank != c->peer) return; /* fall through */
+		if (rank != call->peer) return; /* fall through */
 	case LK_WHAT_ALLREDUCE:
-		if (!in_place) lp_mpi_copy(c->send, c->counts[0], c->types[0], c->recv, c->counts[0], c->types[0]);
+		if (!in_place) lp_mpi_copy(call->send, call->counts[0], call->types[0], call->recv, call->counts[0], call->types[0]);
 		return;
 	case LK_WHAT_GATHER:
-		if (rank != c->peer) return; /* fall through */
+		if (rank != call->peer) return; /* fall through */
 	case LK_WHAT_ALLGATHER: {
-		lp_count count = c->lists[0] ? lp_mpi_listed(c, 0, rank) : c->counts[1];
-		lp_count place = c->lists[0] ? lp_mpi_placed(c, 0, rank) : c->counts[1] * rank;
+		lp_count count = call->lists[0] ? lp_mpi_listed(call, 0, rank) : call->counts[1];
+		lp_count place = call->lists[0] ? lp_mpi_placed(call, 0, rank) : call->counts[1] * rank;
 		if (!in_place)
-			lp_mpi_copy(c->send, c->counts[0], c->types[0], lp_mpi_element(c->recv, place, c->types[1]), count, c->types[1]);
+			lp_mpi_copy(call->send, call->counts[0], call->types[0], lp_mpi_element(call->recv, place, call->types[1]), count, call->types[1]);
 		return;
 	}
 	case LK_WHAT_ALLTOALL:
 		if (!in_place)
-			lp_mpi_copy(lp_mpi_element(c->send, c->counts[0] * rank, c->types[0]), c->counts[0], c->types[0],
-			            lp_mpi_element(c->recv, c->counts[1] * rank, c->types[1]), c->counts[1], c->types[1]);
+			lp_mpi_copy(lp_mpi_element(call->send, call->counts[0] * rank, call->types[0]), call->counts[0], call->types[0],
+			            lp_mpi_element(call->recv, call->counts[1] * rank, call->types[1]), call->counts[1], call->types[1]);
 		return;
 	case LK_WHAT_REDUCESCATTER: {
-		lp_count count = c->lists[0] ? lp_mpi_listed(c, 0, rank) : c->counts[0];
-		for (int i = 0; i < rank && i < size; i++) before += c->lists[0] ? lp_mpi_listed(c, 0, i) : c->counts[0];
-		lp_mpi_copy(lp_mpi_element(in_place ? c->recv : c->send, before, c->types[0]), count, c->types[0], c->recv, count,
-		            c->types[0]);
+		lp_count count = call->lists[0] ? lp_mpi_listed(call, 0, rank) : call->counts[0];
+		for (int i = 0; i < rank && i < size; i++) before += call->lists[0] ? lp_mpi_listed(call, 0, i) : call->counts[0];
+		lp_mpi_copy(lp_mpi_element(in_place ? call->recv : call->send, before, call->types[0]), count, call->types[0], call->recv, count,
+		            call->types[0]);
 		return;
 	}
 	default: return;
@@ -153,10 +153,10 @@ static struct made *find_made(uint64_t key, bool place) {
 	return NULL;
 }
 
-static void remember(const lp_mpi_call *c, int size, int rank) {
-	uint64_t key = LP_KEY(c->fortran ? lp_mpi_request_f(*(const lp_fint *)c->request) : *(const lp_handle *)c->request);
+static void remember(const lp_mpi_call *call, int size, int rank) {
+	uint64_t key = LP_KEY(call->fortran ? lp_mpi_request_f(*(const lp_fint *)call->request) : *(const lp_handle *)call->request);
 	struct made *m = find_made(key, true);
-	if (m) *m = (struct made){key, *c, size, rank};
+	if (m) *m = (struct made){key, *call, size, rank};
 }
 
 static void start(const lp_handle *requests, int count) {
@@ -168,23 +168,23 @@ static void start(const lp_handle *requests, int count) {
 
 /* ---- the decision ---- */
 
-static bool leaves_out(const lp_mpi_call *c, int64_t bytes) {
-	if (c->part == LK_PART_MAKE) return lp_null_skips((lk_comm_what)c->what, bytes, UINT64_MAX);
-	return lp_null_skips((lk_comm_what)c->what, bytes, calls_before(counts_of(c->comm), hash_name(c->name), bytes));
+static bool leaves_out(const lp_mpi_call *call, int64_t bytes) {
+	if (call->part == LK_PART_MAKE) return lp_null_skips((lk_comm_what)call->what, bytes, UINT64_MAX);
+	return lp_null_skips((lk_comm_what)call->what, bytes, calls_before(counts_of(call->comm), hash_name(call->name), bytes));
 }
 
-static bool stand_in(lp_mpi_call *c) {
+static bool stand_in(lp_mpi_call *call) {
 	int inter = 0, size = 0, rank = 0;
-	if (!lp_null_skips((lk_comm_what)c->what, INT64_MAX, UINT64_MAX)) return false; /* whatever its size */
-	if (below.comm_test_inter(c->comm, &inter) != 0 || inter) return false; /* wrong calls are the library's to refuse */
-	if (below.comm_size(c->comm, &size) != 0 || size < 2 || below.comm_rank(c->comm, &rank) != 0) return false;
-	int64_t bytes = contribution(c, size, rank);
-	if (bytes < 0 || !leaves_out(c, bytes)) return false;
-	if (c->part != LK_PART_MAKE) own_shard(c, size, rank);
-	if (c->request) lp_mpi_give_request(c);
-	if (c->part == LK_PART_MAKE) remember(c, size, rank);
+	if (!lp_null_skips((lk_comm_what)call->what, INT64_MAX, UINT64_MAX)) return false; /* whatever its size */
+	if (below.comm_test_inter(call->comm, &inter) != 0 || inter) return false; /* wrong calls are the library's to refuse */
+	if (below.comm_size(call->comm, &size) != 0 || size < 2 || below.comm_rank(call->comm, &rank) != 0) return false;
+	int64_t bytes = contribution(call, size, rank);
+	if (bytes < 0 || !leaves_out(call, bytes)) return false;
+	if (call->part != LK_PART_MAKE) own_shard(call, size, rank);
+	if (call->request) lp_mpi_give_request(call);
+	if (call->part == LK_PART_MAKE) remember(call, size, rank);
 	if (lp_state.on) __atomic_fetch_add(&lp_state.recorder.head->left_out, 1, __ATOMIC_RELAXED);
-	c->result = 0;
+	call->result = 0;
 	return true;
 }
 

@@ -141,110 +141,110 @@ static bool has_mark(const char *path) {
 }
 
 /* The next name below the present folder. */
-static int look(struct walk *w, struct level *next) {
-	lp_place *p = w->out;
-	const struct level *here = &w->level[w->depth];
+static int look(struct walk *walk, struct level *next) {
+	lp_place *place = walk->out;
+	const struct level *here = &walk->level[walk->depth];
 	struct stat info;
 	char path[PATH_MAX];
-	p->above = p->below = false;
-	p->type = 0;
-	*next = (struct level){.length = strlen(p->path), .gone = here->gone};
-	if (here->marked && lp_guard_in("gone", p->path, path)) next->marked = exists(path);
-	if (next->marked && has_mark(p->path)) next->gone = true;
-	if (here->over && !lp_guard_in("over", p->path, path)) return ENAMETOOLONG;
-	if (here->over && raw_lstat(path, &info) == 0) p->above = true, p->type = info.st_mode;
-	next->over = p->above && S_ISDIR(p->type);
-	if (!next->gone && raw_lstat(p->path, &info) == 0) {
-		p->below = true;
-		if (!p->above) p->type = info.st_mode;
+	place->above = place->below = false;
+	place->type = 0;
+	*next = (struct level){.length = strlen(place->path), .gone = here->gone};
+	if (here->marked && lp_guard_in("gone", place->path, path)) next->marked = exists(path);
+	if (next->marked && has_mark(place->path)) next->gone = true;
+	if (here->over && !lp_guard_in("over", place->path, path)) return ENAMETOOLONG;
+	if (here->over && raw_lstat(path, &info) == 0) place->above = true, place->type = info.st_mode;
+	next->over = place->above && S_ISDIR(place->type);
+	if (!next->gone && raw_lstat(place->path, &info) == 0) {
+		place->below = true;
+		if (!place->above) place->type = info.st_mode;
 	}
-	return !p->type && errno != ENOENT && errno != ENOTDIR && !next->gone ? errno : 0;
+	return !place->type && errno != ENOENT && errno != ENOTDIR && !next->gone ? errno : 0;
 }
 
 /* What a link says, put before what is left of the way. */
-static int follow_link(struct walk *w, bool more) {
-	char path[PATH_MAX], text[PATH_MAX], rest[sizeof w->todo];
-	lp_place *p = w->out;
-	if (++w->links > MOST_LINKS) return ELOOP;
-	if (p->above ? !lp_guard_in("over", p->path, path) : snprintf(path, sizeof path, "%s", p->path) < 0) return ENAMETOOLONG;
+static int follow_link(struct walk *walk, bool more) {
+	char path[PATH_MAX], text[PATH_MAX], rest[sizeof walk->todo];
+	lp_place *place = walk->out;
+	if (++walk->links > MOST_LINKS) return ELOOP;
+	if (place->above ? !lp_guard_in("over", place->path, path) : snprintf(path, sizeof path, "%s", place->path) < 0) return ENAMETOOLONG;
 	long length = syscall(SYS_readlinkat, AT_FDCWD, path, text, sizeof text - 1);
 	if (length <= 0) return length < 0 ? errno : ENOENT;
 	text[length] = '\0';
-	memcpy(rest, w->todo, sizeof rest);
-	if (snprintf(w->todo, sizeof w->todo, "%s%s%s", text, more ? "/" : "", more ? rest : "") >= (int)sizeof w->todo)
+	memcpy(rest, walk->todo, sizeof rest);
+	if (snprintf(walk->todo, sizeof walk->todo, "%s%s%s", text, more ? "/" : "", more ? rest : "") >= (int)sizeof walk->todo)
 		return ENAMETOOLONG;
-	if (text[0] == '/') w->depth = 0;
-	p->path[w->level[w->depth].length] = '\0';
+	if (text[0] == '/') walk->depth = 0;
+	place->path[walk->level[walk->depth].length] = '\0';
 	return 0;
 }
 
-static int leave_free(struct walk *w) {
-	size_t length = strlen(w->out->path);
-	if (length + strlen(w->todo) + 2 > PATH_MAX) return ENAMETOOLONG;
-	if (*w->todo) w->out->path[length] = '/', strcpy(w->out->path + length + 1, w->todo);
-	w->out->free = true;
+static int leave_free(struct walk *walk) {
+	size_t length = strlen(walk->out->path);
+	if (length + strlen(walk->todo) + 2 > PATH_MAX) return ENAMETOOLONG;
+	if (*walk->todo) walk->out->path[length] = '/', strcpy(walk->out->path + length + 1, walk->todo);
+	walk->out->free = true;
 	return 0;
 }
 
 /* Takes the first name of what is left; false: there is none. */
-static bool take_name(struct walk *w, char name[NAME_MAX + 2], bool *more) {
-	char *at = w->todo + strspn(w->todo, "/");
+static bool take_name(struct walk *walk, char name[NAME_MAX + 2], bool *more) {
+	char *at = walk->todo + strspn(walk->todo, "/");
 	size_t length = strcspn(at, "/");
 	if (length > NAME_MAX + 1) length = NAME_MAX + 1;
 	memcpy(name, at, length);
 	name[length] = '\0';
 	at += length;
 	*more = *at == '/';
-	memmove(w->todo, at + strspn(at, "/"), strlen(at + strspn(at, "/")) + 1);
+	memmove(walk->todo, at + strspn(at, "/"), strlen(at + strspn(at, "/")) + 1);
 	return length > 0;
 }
 
-static int step_down(struct walk *w, const char *name, bool more, bool follow) {
-	lp_place *p = w->out;
+static int step_down(struct walk *walk, const char *name, bool more, bool follow) {
+	lp_place *place = walk->out;
 	struct level next;
-	size_t length = strlen(p->path);
-	if (w->depth + 1 >= DEEPEST || strlen(name) > NAME_MAX || length + strlen(name) + 2 > PATH_MAX) return ENAMETOOLONG;
-	p->path[length] = '/';
-	strcpy(p->path + length + 1, name);
-	if (is_free(p->path)) return leave_free(w);
-	int code = look(w, &next);
+	size_t length = strlen(place->path);
+	if (walk->depth + 1 >= DEEPEST || strlen(name) > NAME_MAX || length + strlen(name) + 2 > PATH_MAX) return ENAMETOOLONG;
+	place->path[length] = '/';
+	strcpy(place->path + length + 1, name);
+	if (is_free(place->path)) return leave_free(walk);
+	int code = look(walk, &next);
 	if (code) return code;
-	if (S_ISLNK(p->type) && (more || follow)) return follow_link(w, more);
+	if (S_ISLNK(place->type) && (more || follow)) return follow_link(walk, more);
 	if (!more) return 0;
-	if (!p->type && *w->todo) return ENOENT;
-	if (p->type && !S_ISDIR(p->type)) return ENOTDIR;
-	w->level[++w->depth] = next;
+	if (!place->type && *walk->todo) return ENOENT;
+	if (place->type && !S_ISDIR(place->type)) return ENOTDIR;
+	walk->level[++walk->depth] = next;
 	return 0;
 }
 
-static int walk_all(struct walk *w, bool follow) {
-	lp_place *p = w->out;
+static int walk_all(struct walk *walk, bool follow) {
+	lp_place *place = walk->out;
 	char name[NAME_MAX + 2];
 	bool more;
-	while (!p->free && take_name(w, name, &more)) {
+	while (!place->free && take_name(walk, name, &more)) {
 		if (strcmp(name, ".") == 0) continue;
 		if (strcmp(name, "..") != 0) {
-			int code = step_down(w, name, more, follow);
+			int code = step_down(walk, name, more, follow);
 			if (code) return code;
 			continue;
 		}
-		if (w->depth > 0) w->depth--;
-		p->path[w->level[w->depth].length] = '\0';
+		if (walk->depth > 0) walk->depth--;
+		place->path[walk->level[walk->depth].length] = '\0';
 	}
 	return 0;
 }
 
 /* Ways that end in ., .. or the root have not been looked at. */
-static int look_at_end(struct walk *w) {
-	lp_place *p = w->out;
+static int look_at_end(struct walk *walk) {
+	lp_place *place = walk->out;
 	struct stat info;
 	char path[PATH_MAX];
-	if (p->free || strlen(p->path) != w->level[w->depth].length) return 0;
-	p->above = lp_guard_in("over", p->path, path) && raw_lstat(path, &info) == 0;
-	mode_t type = p->above ? info.st_mode : 0;
-	if (!p->path[0]) strcpy(p->path, "/");
-	p->below = !w->level[w->depth].gone && raw_lstat(p->path, &info) == 0;
-	p->type = type ? type : p->below ? info.st_mode : 0;
+	if (place->free || strlen(place->path) != walk->level[walk->depth].length) return 0;
+	place->above = lp_guard_in("over", place->path, path) && raw_lstat(path, &info) == 0;
+	mode_t type = place->above ? info.st_mode : 0;
+	if (!place->path[0]) strcpy(place->path, "/");
+	place->below = !walk->level[walk->depth].gone && raw_lstat(place->path, &info) == 0;
+	place->type = type ? type : place->below ? info.st_mode : 0;
 	return 0;
 }
 

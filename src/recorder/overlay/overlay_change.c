@@ -91,16 +91,16 @@ static int copy_link(const char *path, const char *to) {
 }
 
 /* A file of the disk into SCRATCH/over, complete or not at all: another process may want the same. */
-static int copy_up(const lp_place *p, bool empty) {
+static int copy_up(const lp_place *place, bool empty) {
 	char to[PATH_MAX], part[PATH_MAX];
 	struct stat info;
-	if (p->above) return 0;
-	int code = make_folders("over", p->path, S_ISDIR(p->type));
-	if (code || S_ISDIR(p->type)) return changed(), code;
-	if (!lp_guard_in("over", p->path, to)) return ENAMETOOLONG;
-	if (!raw_stat(p->path, &info)) return errno;
+	if (place->above) return 0;
+	int code = make_folders("over", place->path, S_ISDIR(place->type));
+	if (code || S_ISDIR(place->type)) return changed(), code;
+	if (!lp_guard_in("over", place->path, to)) return ENAMETOOLONG;
+	if (!raw_stat(place->path, &info)) return errno;
 	snprintf(part, sizeof part, "%s/part-%d-%ld", lp_guard.scratch, (int)getpid(), syscall(SYS_gettid));
-	code = S_ISLNK(info.st_mode) ? copy_link(p->path, part) : copy_file(p->path, part, &info, empty);
+	code = S_ISLNK(info.st_mode) ? copy_link(place->path, part) : copy_file(place->path, part, &info, empty);
 	if (!code) code = raw(syscall(SYS_linkat, AT_FDCWD, part, AT_FDCWD, to, 0));
 	syscall(SYS_unlinkat, AT_FDCWD, part, 0);
 	changed();
@@ -132,10 +132,10 @@ static int visit_names(const char *folder, const char *logical, bool above, visi
 	if (fd < 0) return errno;
 	for (long got; !code && (got = syscall(SYS_getdents64, fd, names, sizeof names)) > 0;) {
 		for (long at = 0; !code && at < got;) {
-			const struct dirent64 *e = (const void *)(names + at);
-			at += e->d_reclen;
-			if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-			if (snprintf(path, sizeof path, "%s/%s", strcmp(logical, "/") == 0 ? "" : logical, e->d_name) >= (int)sizeof path)
+			const struct dirent64 *dirent64 = (const void *)(names + at);
+			at += dirent64->d_reclen;
+			if (strcmp(dirent64->d_name, ".") == 0 || strcmp(dirent64->d_name, "..") == 0) continue;
+			if (snprintf(path, sizeof path, "%s/%s", strcmp(logical, "/") == 0 ? "" : logical, dirent64->d_name) >= (int)sizeof path)
 				continue;
 			lp_place place;
 			if (lp_guard_find(AT_FDCWD, path, false, &place) != 0 || !(place.type || place.free)) continue;
@@ -146,11 +146,11 @@ static int visit_names(const char *folder, const char *logical, bool above, visi
 	return code;
 }
 
-static int visit_folder(const lp_place *p, visitor visit, void *context) {
+static int visit_folder(const lp_place *place, visitor visit, void *context) {
 	char over[PATH_MAX];
 	int code = 0;
-	if (p->above && lp_guard_in("over", p->path, over)) code = visit_names(over, p->path, true, visit, context);
-	if (!code && p->below) code = visit_names(p->path, p->path, false, visit, context);
+	if (place->above && lp_guard_in("over", place->path, over)) code = visit_names(over, place->path, true, visit, context);
+	if (!code && place->below) code = visit_names(place->path, place->path, false, visit, context);
 	return code;
 }
 
@@ -169,29 +169,29 @@ static int list_entry(void *context, const char *path, const lp_place *place) {
 	                                                  ? (place->type & S_IFMT) | 0600 : S_IFREG | 0600, 0));
 }
 
-static const char *list(const lp_place *p, char room[PATH_MAX]) {
+static const char *list(const lp_place *place, char room[PATH_MAX]) {
 	char number[48];
 	snprintf(number, sizeof number, "list/%u", __atomic_add_fetch(&lp_guard.state->lists, 1, __ATOMIC_RELAXED));
 	if (!lp_guard_in(number, "", room)) return fail(ENAMETOOLONG);
 	int code = raw_mkdir(room, 0700);
-	if (!code) code = make_folders(number, p->path, true);
-	if (!code && !lp_guard_in(number, p->path, room)) code = ENAMETOOLONG;
-	if (!code) code = visit_folder(p, list_entry, room);
+	if (!code) code = make_folders(number, place->path, true);
+	if (!code && !lp_guard_in(number, place->path, room)) code = ENAMETOOLONG;
+	if (!code) code = visit_folder(place, list_entry, room);
 	return code ? fail(code) : room;
 }
 
 /* Whether a folder of the disk is as it was: nothing of it is in the scratch folder. */
-static bool is_plain(const lp_place *p) {
+static bool is_plain(const lp_place *place) {
 	char path[PATH_MAX];
 	struct stat info;
-	return !p->above && lp_guard_in("gone", p->path, path) && !raw_stat(path, &info);
+	return !place->above && lp_guard_in("gone", place->path, path) && !raw_stat(path, &info);
 }
 
 /* ---- what is there ---- */
 
-static const char *present(const lp_place *p, char room[PATH_MAX]) {
-	if (p->free || !p->above) return give(p->path, room);
-	return lp_guard_in("over", p->path, room) ? room : fail(ENAMETOOLONG);
+static const char *present(const lp_place *place, char room[PATH_MAX]) {
+	if (place->free || !place->above) return give(place->path, room);
+	return lp_guard_in("over", place->path, room) ? room : fail(ENAMETOOLONG);
 }
 
 const char *lp_guard_read(int at, const char *path, bool follow, char room[PATH_MAX]) {
@@ -231,18 +231,18 @@ const char *lp_guard_change(int at, const char *path, bool follow, char room[PAT
 /* ---- what is not there ---- */
 
 /* Whether names may be added to and taken from the folder of a path. */
-static int may_change_folder(const lp_place *p) {
+static int may_change_folder(const lp_place *place) {
 	char folder[PATH_MAX];
-	strcpy(folder, p->path);
+	strcpy(folder, place->path);
 	*strrchr(folder, '/') = '\0';
 	struct stat info;
 	if (!raw_stat(*folder ? folder : "/", &info)) return 0; /* it is in the scratch folder alone */
 	return may_write(*folder ? folder : "/") || errno == EROFS ? 0 : errno;
 }
 
-static int prepare(const lp_place *p) {
-	int code = may_change_folder(p);
-	if (!code) code = make_folders("over", p->path, false);
+static int prepare(const lp_place *place) {
+	int code = may_change_folder(place);
+	if (!code) code = make_folders("over", place->path, false);
 	changed();
 	return code;
 }
@@ -263,11 +263,11 @@ const char *lp_guard_make(int at, const char *path, bool folder, char room[PATH_
 /* ---- opening ---- */
 
 /* Of a file that is there and is to be written to. */
-static int open_present(const lp_place *p, int flags) {
+static int open_present(const lp_place *place, int flags) {
 	if ((flags & O_CREAT) && (flags & O_EXCL)) return EEXIST;
-	if (!S_ISREG(p->type) || p->above) return 0; /* pipes and devices are as they are; of folders the system says it */
-	if (!may_write(p->path)) return errno;
-	return copy_up(p, flags & O_TRUNC);
+	if (!S_ISREG(place->type) || place->above) return 0; /* pipes and devices are as they are; of folders the system says it */
+	if (!may_write(place->path)) return errno;
+	return copy_up(place, flags & O_TRUNC);
 }
 
 static const char *write_open(int at, const char *path, int flags, char room[PATH_MAX]) {
@@ -304,20 +304,20 @@ const char *lp_guard_open(int at, const char *path, int flags, char room[PATH_MA
 
 /* ---- deleting and renaming ---- */
 
-static int drop_over(const lp_place *p) {
+static int drop_over(const lp_place *place) {
 	char over[PATH_MAX];
-	if (!p->above) return 0;
-	if (!lp_guard_in("over", p->path, over)) return ENAMETOOLONG;
-	return raw(syscall(SYS_unlinkat, AT_FDCWD, over, S_ISDIR(p->type) ? AT_REMOVEDIR : 0));
+	if (!place->above) return 0;
+	if (!lp_guard_in("over", place->path, over)) return ENAMETOOLONG;
+	return raw(syscall(SYS_unlinkat, AT_FDCWD, over, S_ISDIR(place->type) ? AT_REMOVEDIR : 0));
 }
 
-static int remove_place(const lp_place *p, bool folder) {
-	if (!p->type) return ENOENT;
-	if (folder != (bool)S_ISDIR(p->type)) return folder ? ENOTDIR : EISDIR;
-	int code = may_change_folder(p);
-	if (!code && folder) code = visit_folder(p, stop, NULL);
-	if (!code) code = drop_over(p);
-	return !code && p->below ? mark_gone(p->path) : code;
+static int remove_place(const lp_place *place, bool folder) {
+	if (!place->type) return ENOENT;
+	if (folder != (bool)S_ISDIR(place->type)) return folder ? ENOTDIR : EISDIR;
+	int code = may_change_folder(place);
+	if (!code && folder) code = visit_folder(place, stop, NULL);
+	if (!code) code = drop_over(place);
+	return !code && place->below ? mark_gone(place->path) : code;
 }
 
 int lp_guard_remove(int at, const char *path, bool folder) {

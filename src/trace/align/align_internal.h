@@ -34,20 +34,20 @@ typedef struct lk_aligner {
 bool lk_all_wait(const lk_traces *traces, const lk_match *match);
 
 /* Ties of one group's members, whose matches are begin .. end-1, behind those there are (align_group.c). */
-lk_status lk_tie_group(lk_aligner *a, uint32_t begin, uint32_t end);
+lk_status lk_tie_group(lk_aligner *aligner, uint32_t begin, uint32_t end);
 /* One value per capture that fits the ties' shifts best, 0 at the first capture of each component (align_net.c). What
  * is further off than `usual` and most others counts less. */
-lk_status lk_join_ties(lk_aligner *a, double *value, double usual);
+lk_status lk_join_ties(lk_aligner *aligner, double *value, double usual);
 
-lk_status lk_aligner_open(lk_aligner *a, const lk_traces *traces, lk_error *err);
-void lk_aligner_close(lk_aligner *a);
+lk_status lk_aligner_open(lk_aligner *aligner, const lk_traces *traces, lk_error *err);
+void lk_aligner_close(lk_aligner *aligner);
 /* Fits a->fit, from where it stands. */
-lk_status lk_clocks_fit(lk_aligner *a, double *largest_slope);
+lk_status lk_clocks_fit(lk_aligner *aligner, double *largest_slope);
 
 /* Own time of a member's end; any own time on the clock of all, as fitted so far. */
 double lk_own_end(const lk_traces *traces, lk_match_member member);
-double lk_on_common(const lk_aligner *a, uint32_t capture, double own);
+double lk_on_common(const lk_aligner *aligner, uint32_t capture, double own);
 /* Ends of one collective on the clock of all, of ranks with a clock that was fitted; their number. */
-size_t lk_aligned_ends(const lk_aligner *a, const lk_match *match, double *out);
+size_t lk_aligned_ends(const lk_aligner *aligner, const lk_match *match, double *out);
 
 #endif

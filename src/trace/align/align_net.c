@@ -22,113 +22,113 @@ struct net {
 	lk_arena arena;
 };
 
-static bool room_for(struct net *n, size_t groups, size_t captures, size_t ties) {
-	n->group_begin = LK_ARRAY(&n->arena, uint32_t, groups + 2);
-	n->capture_begin = LK_ARRAY(&n->arena, uint32_t, captures + 2);
-	n->of_capture = LK_ARRAY(&n->arena, uint32_t, ties);
-	n->group_done = LK_ARRAY(&n->arena, bool, groups);
-	n->capture_done = LK_ARRAY(&n->arena, bool, captures);
-	n->queue = LK_ARRAY(&n->arena, uint32_t, captures);
-	n->constant = LK_ARRAY(&n->arena, double, groups);
-	n->sum = LK_ARRAY(&n->arena, double, captures);
-	n->weight = LK_ARRAY(&n->arena, double, captures);
-	n->away = LK_ARRAY(&n->arena, double, ties);
-	n->sorted = LK_ARRAY(&n->arena, double, ties);
-	return n->group_begin && n->capture_begin && n->of_capture && n->group_done && n->capture_done && n->queue &&
-	       n->constant && n->sum && n->weight && n->away && n->sorted;
+static bool room_for(struct net *net, size_t groups, size_t captures, size_t ties) {
+	net->group_begin = LK_ARRAY(&net->arena, uint32_t, groups + 2);
+	net->capture_begin = LK_ARRAY(&net->arena, uint32_t, captures + 2);
+	net->of_capture = LK_ARRAY(&net->arena, uint32_t, ties);
+	net->group_done = LK_ARRAY(&net->arena, bool, groups);
+	net->capture_done = LK_ARRAY(&net->arena, bool, captures);
+	net->queue = LK_ARRAY(&net->arena, uint32_t, captures);
+	net->constant = LK_ARRAY(&net->arena, double, groups);
+	net->sum = LK_ARRAY(&net->arena, double, captures);
+	net->weight = LK_ARRAY(&net->arena, double, captures);
+	net->away = LK_ARRAY(&net->arena, double, ties);
+	net->sorted = LK_ARRAY(&net->arena, double, ties);
+	return net->group_begin && net->capture_begin && net->of_capture && net->group_done && net->capture_done && net->queue &&
+	       net->constant && net->sum && net->weight && net->away && net->sorted;
 }
 
-static bool make_net(const lk_aligner *a, struct net *n) {
-	size_t groups = a->t->groups.count, captures = a->t->count, ties = a->ties.count;
-	if (!room_for(n, groups, captures, ties)) return false;
+static bool make_net(const lk_aligner *aligner, struct net *net) {
+	size_t groups = aligner->t->groups.count, captures = aligner->t->count, ties = aligner->ties.count;
+	if (!room_for(net, groups, captures, ties)) return false;
 	for (size_t i = 0; i < ties; i++) {
-		n->group_begin[a->ties.at[i].group + 1]++;
-		n->capture_begin[a->ties.at[i].capture + 2]++;
+		net->group_begin[aligner->ties.at[i].group + 1]++;
+		net->capture_begin[aligner->ties.at[i].capture + 2]++;
 	}
-	for (size_t g = 0; g < groups; g++) n->group_begin[g + 1] += n->group_begin[g];
-	for (size_t c = 0; c < captures; c++) n->capture_begin[c + 2] += n->capture_begin[c + 1];
-	for (size_t i = 0; i < ties; i++) n->of_capture[n->capture_begin[a->ties.at[i].capture + 1]++] = (uint32_t)i;
+	for (size_t g = 0; g < groups; g++) net->group_begin[g + 1] += net->group_begin[g];
+	for (size_t c = 0; c < captures; c++) net->capture_begin[c + 2] += net->capture_begin[c + 1];
+	for (size_t i = 0; i < ties; i++) net->of_capture[net->capture_begin[aligner->ties.at[i].capture + 1]++] = (uint32_t)i;
 	return true;
 }
 
 /* Breadth first from `root`: every rank gets a value by one path of groups. */
-static void walk_net(lk_aligner *a, struct net *n, uint32_t root, double *value) {
+static void walk_net(lk_aligner *aligner, struct net *net, uint32_t root, double *value) {
 	size_t head = 0, tail = 0;
-	n->queue[tail++] = root;
-	n->capture_done[root] = true;
+	net->queue[tail++] = root;
+	net->capture_done[root] = true;
 	while (head < tail) {
-		uint32_t c = n->queue[head++];
-		a->fit[c].component = root;
-		for (uint32_t k = n->capture_begin[c]; k < n->capture_begin[c + 1]; k++) {
-			const lk_tie *in = &a->ties.at[n->of_capture[k]];
-			if (n->group_done[in->group]) continue;
-			n->group_done[in->group] = true;
-			n->constant[in->group] = value[c] - in->shift;
-			for (uint32_t i = n->group_begin[in->group]; i < n->group_begin[in->group + 1]; i++) {
-				const lk_tie *out = &a->ties.at[i];
-				if (n->capture_done[out->capture]) continue;
-				n->capture_done[out->capture] = true;
-				value[out->capture] = n->constant[in->group] + out->shift;
-				n->queue[tail++] = out->capture;
+		uint32_t c = net->queue[head++];
+		aligner->fit[c].component = root;
+		for (uint32_t k = net->capture_begin[c]; k < net->capture_begin[c + 1]; k++) {
+			const lk_tie *in = &aligner->ties.at[net->of_capture[k]];
+			if (net->group_done[in->group]) continue;
+			net->group_done[in->group] = true;
+			net->constant[in->group] = value[c] - in->shift;
+			for (uint32_t i = net->group_begin[in->group]; i < net->group_begin[in->group + 1]; i++) {
+				const lk_tie *out = &aligner->ties.at[i];
+				if (net->capture_done[out->capture]) continue;
+				net->capture_done[out->capture] = true;
+				value[out->capture] = net->constant[in->group] + out->shift;
+				net->queue[tail++] = out->capture;
 			}
 		}
 	}
 }
 
 /* Weights of ties that are far from the rest go down: w / (1 + (away / scale)^2). */
-static double tie_weight(const lk_tie *t, double away, double scale) {
-	return t->weight / (1 + away / scale * (away / scale));
+static double tie_weight(const lk_tie *tie, double away, double scale) {
+	return tie->weight / (1 + away / scale * (away / scale));
 }
 
 /* Groups' constants from ranks, ranks from groups; the largest change of a rank. */
-static double sweep(const lk_aligner *a, struct net *n, double *value, double scale) {
-	for (size_t g = 0; g < a->t->groups.count; g++) {
+static double sweep(const lk_aligner *aligner, struct net *net, double *value, double scale) {
+	for (size_t g = 0; g < aligner->t->groups.count; g++) {
 		double sum = 0, weight = 0;
-		for (uint32_t i = n->group_begin[g]; i < n->group_begin[g + 1]; i++) {
-			double w = tie_weight(&a->ties.at[i], n->away[i], scale);
-			sum += w * (value[a->ties.at[i].capture] - a->ties.at[i].shift);
+		for (uint32_t i = net->group_begin[g]; i < net->group_begin[g + 1]; i++) {
+			double w = tie_weight(&aligner->ties.at[i], net->away[i], scale);
+			sum += w * (value[aligner->ties.at[i].capture] - aligner->ties.at[i].shift);
 			weight += w;
 		}
-		if (weight > 0) n->constant[g] = sum / weight;
+		if (weight > 0) net->constant[g] = sum / weight;
 	}
-	memset(n->sum, 0, a->t->count * sizeof *n->sum);
-	memset(n->weight, 0, a->t->count * sizeof *n->weight);
-	for (size_t i = 0; i < a->ties.count; i++) {
-		const lk_tie *t = &a->ties.at[i];
-		double w = tie_weight(t, n->away[i], scale);
-		n->sum[t->capture] += w * (n->constant[t->group] + t->shift);
-		n->weight[t->capture] += w;
+	memset(net->sum, 0, aligner->t->count * sizeof *net->sum);
+	memset(net->weight, 0, aligner->t->count * sizeof *net->weight);
+	for (size_t i = 0; i < aligner->ties.count; i++) {
+		const lk_tie *tie = &aligner->ties.at[i];
+		double w = tie_weight(tie, net->away[i], scale);
+		net->sum[tie->capture] += w * (net->constant[tie->group] + tie->shift);
+		net->weight[tie->capture] += w;
 	}
 	double moved = 0;
-	for (uint32_t c = 0; c < a->t->count; c++) {
-		double now = n->weight[c] > 0 ? n->sum[c] / n->weight[c] : value[c];
+	for (uint32_t c = 0; c < aligner->t->count; c++) {
+		double now = net->weight[c] > 0 ? net->sum[c] / net->weight[c] : value[c];
 		moved = fmax(moved, fabs(now - value[c]));
 		value[c] = now;
 	}
 	return moved;
 }
 
-static double measure_away(const lk_aligner *a, struct net *n, const double *value) {
-	for (size_t i = 0; i < a->ties.count; i++) {
-		const lk_tie *t = &a->ties.at[i];
-		n->away[i] = fabs(value[t->capture] - n->constant[t->group] - t->shift);
+static double measure_away(const lk_aligner *aligner, struct net *net, const double *value) {
+	for (size_t i = 0; i < aligner->ties.count; i++) {
+		const lk_tie *tie = &aligner->ties.at[i];
+		net->away[i] = fabs(value[tie->capture] - net->constant[tie->group] - tie->shift);
 	}
-	memcpy(n->sorted, n->away, a->ties.count * sizeof *n->sorted);
-	return a->ties.count ? lk_select_median(n->sorted, a->ties.count) : 0;
+	memcpy(net->sorted, net->away, aligner->ties.count * sizeof *net->sorted);
+	return aligner->ties.count ? lk_select_median(net->sorted, aligner->ties.count) : 0;
 }
 
-lk_status lk_join_ties(lk_aligner *a, double *value, double usual) {
+lk_status lk_join_ties(lk_aligner *aligner, double *value, double usual) {
 	struct net n = {0};
-	if (!make_net(a, &n)) return lk_arena_free(&n.arena), lk_oom(a->err);
-	for (uint32_t c = 0; c < a->t->count; c++) value[c] = 0;
-	for (uint32_t c = 0; c < a->t->count; c++)
-		if (!n.capture_done[c]) walk_net(a, &n, c, value);
+	if (!make_net(aligner, &n)) return lk_arena_free(&n.arena), lk_oom(aligner->err);
+	for (uint32_t c = 0; c < aligner->t->count; c++) value[c] = 0;
+	for (uint32_t c = 0; c < aligner->t->count; c++)
+		if (!n.capture_done[c]) walk_net(aligner, &n, c, value);
 	double scale = INFINITY;
-	for (int i = 0; i < SWEEPS && a->ties.count > a->t->count; i++) {
-		if (i % 4 == 0) scale = fmax(usual, 3 * measure_away(a, &n, value));
-		if (sweep(a, &n, value, scale) < usual * SETTLED) break;
+	for (int i = 0; i < SWEEPS && aligner->ties.count > aligner->t->count; i++) {
+		if (i % 4 == 0) scale = fmax(usual, 3 * measure_away(aligner, &n, value));
+		if (sweep(aligner, &n, value, scale) < usual * SETTLED) break;
 	}
-	for (uint32_t c = a->t->count; c-- > 0;) value[c] -= value[a->fit[c].component];
+	for (uint32_t c = aligner->t->count; c-- > 0;) value[c] -= value[aligner->fit[c].component];
 	lk_arena_free(&n.arena);
 	return LK_OK;
 }

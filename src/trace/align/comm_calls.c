@@ -40,25 +40,25 @@ static bool host_call(const char *name, unsigned *kind) {
 	return true;
 }
 
-static lk_status learn_names(struct finder *f) {
-	uint32_t n = lk_intern_count(f->c->names);
-	free(f->name_kind);
-	f->name_kind = calloc((size_t)n + 1, 1);
-	if (!f->name_kind) return lk_oom(f->err);
+static lk_status learn_names(struct finder *finder) {
+	uint32_t n = lk_intern_count(finder->c->names);
+	free(finder->name_kind);
+	finder->name_kind = calloc((size_t)n + 1, 1);
+	if (!finder->name_kind) return lk_oom(finder->err);
 	for (uint32_t id = 0; id < n; id++) {
 		unsigned kind;
-		const char *name = lk_capture_text(f->c, id);
+		const char *name = lk_capture_text(finder->c, id);
 		if (strcmp(name, LK_SOCKETS) == 0) continue;
-		if (lk_comm_kernel(name, &kind)) f->name_kind[id] = (uint8_t)(1 + kind);
-		else if (host_call(name, &kind)) f->name_kind[id] = (uint8_t)(HOST_CALL + 1 + kind);
+		if (lk_comm_kernel(name, &kind)) finder->name_kind[id] = (uint8_t)(1 + kind);
+		else if (host_call(name, &kind)) finder->name_kind[id] = (uint8_t)(HOST_CALL + 1 + kind);
 	}
 	return LK_OK;
 }
 
-static bool is_call(const struct finder *f, uint32_t event) {
-	uint8_t kind = f->name_kind[f->c->name[event]];
-	if (f->c->kind[event] == LK_EVENT_KERNEL) return kind > 0 && kind < HOST_CALL;
-	return (f->c->kind[event] == LK_EVENT_NOTE || f->c->kind[event] == LK_EVENT_OP) && kind > HOST_CALL;
+static bool is_call(const struct finder *finder, uint32_t event) {
+	uint8_t kind = finder->name_kind[finder->c->name[event]];
+	if (finder->c->kind[event] == LK_EVENT_KERNEL) return kind > 0 && kind < HOST_CALL;
+	return (finder->c->kind[event] == LK_EVENT_NOTE || finder->c->kind[event] == LK_EVENT_OP) && kind > HOST_CALL;
 }
 
 /* ---- what is said about one ---- */
@@ -87,46 +87,46 @@ static int64_t tensor_bytes(const char *shape, const char *types) {
 	return strcmp(at, "]]") == 0 && bytes > 0 && bytes < 9e18 ? (int64_t)bytes : -1;
 }
 
-static void take_note(struct said *s, const lk_comm_note *note) {
-	if (s->note.group == 0 && s->note.ranks == 0) {
-		lk_comm_note had = s->note;
-		s->note = *note;
-		if (s->note.peer < 0) s->note.peer = had.peer;
+static void take_note(struct said *said, const lk_comm_note *note) {
+	if (said->note.group == 0 && said->note.ranks == 0) {
+		lk_comm_note had = said->note;
+		said->note = *note;
+		if (said->note.peer < 0) said->note.peer = had.peer;
 	}
-	if (s->kind == LK_OP_COUNT) s->kind = note->kind;
+	if (said->kind == LK_OP_COUNT) said->kind = note->kind;
 	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
 	int64_t bytes;
-	if (s->bytes < 0 && elements >= 0 && note->element_bytes &&
+	if (said->bytes < 0 && elements >= 0 && note->element_bytes &&
 		!__builtin_mul_overflow(elements, note->element_bytes, &bytes))
-		s->bytes = bytes;
+		said->bytes = bytes;
 }
 
 /* The annotation of an older trace: input alone, so an all-gather's message stays unknown. */
-static void take_annotation(struct said *s, const lk_capture *c, uint32_t event) {
-	unsigned kind = lk_comm_kind(lk_capture_text(c, c->name[event]) + 5);
-	if (s->kind == LK_OP_COUNT) s->kind = kind;
-	if (s->bytes < 0 && kind != LK_OP_ALLGATHER)
-		s->bytes = tensor_bytes(lk_capture_text(c, c->shape[event]), lk_capture_text(c, c->types[event]));
+static void take_annotation(struct said *said, const lk_capture *capture, uint32_t event) {
+	unsigned kind = lk_comm_kind(lk_capture_text(capture, capture->name[event]) + 5);
+	if (said->kind == LK_OP_COUNT) said->kind = kind;
+	if (said->bytes < 0 && kind != LK_OP_ALLGATHER)
+		said->bytes = tensor_bytes(lk_capture_text(capture, capture->shape[event]), lk_capture_text(capture, capture->types[event]));
 }
 
 /* From the event itself, then from what encloses it or its launch. */
-static struct said ask(const struct finder *f, uint32_t event) {
-	const lk_capture *c = f->c;
+static struct said ask(const struct finder *finder, uint32_t event) {
+	const lk_capture *capture = finder->c;
 	struct said s = {.note = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1},
 			  .kind = LK_OP_COUNT,
 			  .bytes = -1};
-	bool device = c->kind[event] == LK_EVENT_KERNEL;
-	const lk_comm_note *own = lk_capture_comm(c, event);
+	bool device = capture->kind[event] == LK_EVENT_KERNEL;
+	const lk_comm_note *own = lk_capture_comm(capture, event);
 	if (own) take_note(&s, own);
-	uint32_t at = device ? c->launch[event] : event;
-	for (int depth = 0; at != LK_NONE && depth < MOST_ENCLOSING; depth++, at = c->parent[at]) {
-		const lk_comm_note *note = at != event ? lk_capture_comm(c, at) : NULL;
+	uint32_t at = device ? capture->launch[event] : event;
+	for (int depth = 0; at != LK_NONE && depth < MOST_ENCLOSING; depth++, at = capture->parent[at]) {
+		const lk_comm_note *note = at != event ? lk_capture_comm(capture, at) : NULL;
 		if (note) take_note(&s, note);
-		const char *name = lk_capture_text(c, c->name[at]);
-		if (c->kind[at] == LK_EVENT_NOTE && (strncmp(name, "nccl:", 5) == 0 || strncmp(name, "gloo:", 5) == 0))
-			take_annotation(&s, c, at);
+		const char *name = lk_capture_text(capture, capture->name[at]);
+		if (capture->kind[at] == LK_EVENT_NOTE && (strncmp(name, "nccl:", 5) == 0 || strncmp(name, "gloo:", 5) == 0))
+			take_annotation(&s, capture, at);
 	}
-	if (s.kind == LK_OP_COUNT) s.kind = (f->name_kind[c->name[event]] & (HOST_CALL - 1)) - 1u;
+	if (s.kind == LK_OP_COUNT) s.kind = (finder->name_kind[capture->name[event]] & (HOST_CALL - 1)) - 1u;
 	return s;
 }
 
@@ -137,13 +137,13 @@ static bool whole_list(const char *ranks) {
 }
 
 /* A list that a kernel leaves out or shortens may stand in the file's head. */
-static const char *ranks_of(const lk_capture *c, const lk_comm_note *note) {
-	const char *ranks = lk_capture_text(c, note->ranks), *name = lk_capture_text(c, note->group);
+static const char *ranks_of(const lk_capture *capture, const lk_comm_note *note) {
+	const char *ranks = lk_capture_text(capture, note->ranks), *name = lk_capture_text(capture, note->group);
 	if (whole_list(ranks)) return ranks;
-	for (size_t i = 0; i < c->groups.count; i++) {
-		const lk_capture_group *g = &c->groups.at[i];
-		if (strcmp(lk_capture_text(c, g->name), name) == 0 && whole_list(lk_capture_text(c, g->ranks)))
-			return lk_capture_text(c, g->ranks);
+	for (size_t i = 0; i < capture->groups.count; i++) {
+		const lk_capture_group *group = &capture->groups.at[i];
+		if (strcmp(lk_capture_text(capture, group->name), name) == 0 && whole_list(lk_capture_text(capture, group->ranks)))
+			return lk_capture_text(capture, group->ranks);
 	}
 	return ranks;
 }
@@ -155,73 +155,73 @@ static int32_t list_size(const char *ranks) {
 	return n;
 }
 
-static lk_status group_of_key(struct finder *f, const char *key, const char *name, const char *ranks, int32_t size, bool told,
+static lk_status group_of_key(struct finder *finder, const char *key, const char *name, const char *ranks, int32_t size, bool told,
                               uint32_t *out) {
-	lk_traces *t = f->t;
-	uint32_t id = lk_intern_id(f->groups, key);
-	if (id == UINT32_MAX) return lk_oom(f->err);
+	lk_traces *traces = finder->t;
+	uint32_t id = lk_intern_id(finder->groups, key);
+	if (id == UINT32_MAX) return lk_oom(finder->err);
 	*out = id - 1;
-	if (*out < t->groups.count) return LK_OK;
-	if (!lk_push(&t->groups) || !lk_push(&f->calls->told)) return lk_oom(f->err);
-	lk_run_group *g = lk_last(&t->groups);
-	*lk_last(&f->calls->told) = told;
-	g->size = size;
-	g->name = lk_arena_strdup(&t->arena, name);
-	g->ranks = lk_arena_strdup(&t->arena, ranks);
-	return g->name && g->ranks ? LK_OK : lk_oom(f->err);
+	if (*out < traces->groups.count) return LK_OK;
+	if (!lk_push(&traces->groups) || !lk_push(&finder->calls->told)) return lk_oom(finder->err);
+	lk_run_group *group = lk_last(&traces->groups);
+	*lk_last(&finder->calls->told) = told;
+	group->size = size;
+	group->name = lk_arena_strdup(&traces->arena, name);
+	group->ranks = lk_arena_strdup(&traces->arena, ranks);
+	return group->name && group->ranks ? LK_OK : lk_oom(finder->err);
 }
 
-static bool message(const struct said *s) {
-	return s->kind == LK_OP_SEND || s->kind == LK_OP_RECV;
+static bool message(const struct said *said) {
+	return said->kind == LK_OP_SEND || said->kind == LK_OP_RECV;
 }
 
-static int32_t told_size(const struct finder *f, const struct said *s) {
-	return s->note.group_size > 0 ? s->note.group_size : list_size(ranks_of(f->c, &s->note));
+static int32_t told_size(const struct finder *finder, const struct said *said) {
+	return said->note.group_size > 0 ? said->note.group_size : list_size(ranks_of(finder->c, &said->note));
 }
 
 /* Whom a message goes to or comes from must be said, unless there are but two. */
-static bool can_be_matched(const struct finder *f, const struct said *s) {
-	bool told = s->note.group || s->note.ranks;
-	return !message(s) || (told && (s->note.peer >= 0 || told_size(f, s) == 2));
+static bool can_be_matched(const struct finder *finder, const struct said *said) {
+	bool told = said->note.group || said->note.ranks;
+	return !message(said) || (told && (said->note.peer >= 0 || told_size(finder, said) == 2));
 }
 
 /* Messages between two ranks are a group of their own: "0 (2 to 3)". */
-static char *channel(const struct finder *f, const struct said *s, lk_arena *arena, const char **ranks) {
-	int32_t mine = f->c->rank, peer = s->note.peer;
-	if (!message(s)) return lk_arena_strdup(arena, "");
+static char *channel(const struct finder *finder, const struct said *said, lk_arena *arena, const char **ranks) {
+	int32_t mine = finder->c->rank, peer = said->note.peer;
+	if (!message(said)) return lk_arena_strdup(arena, "");
 	if (peer < 0) return lk_arena_strdup(arena, " (send and receive)");
 	*ranks = lk_arena_printf(arena, "[%d, %d]", mine < peer ? mine : peer, mine < peer ? peer : mine);
-	bool send = s->kind == LK_OP_SEND;
+	bool send = said->kind == LK_OP_SEND;
 	return *ranks ? lk_arena_printf(arena, " (%d to %d)", send ? mine : peer, send ? peer : mine) : NULL;
 }
 
-static lk_status new_told_group(struct finder *f, const struct said *s, uint32_t *out) {
-	const lk_capture *c = f->c;
-	const char *name = lk_capture_text(c, s->note.group), *text = lk_capture_text(c, s->note.group_text);
-	const char *ranks = ranks_of(c, &s->note);
+static lk_status new_told_group(struct finder *finder, const struct said *said, uint32_t *out) {
+	const lk_capture *capture = finder->c;
+	const char *name = lk_capture_text(capture, said->note.group), *text = lk_capture_text(capture, said->note.group_text);
+	const char *ranks = ranks_of(capture, &said->note);
 	const char *shown = *text && strcmp(text, "undefined") != 0 ? text : *name ? name : "unnamed";
 	lk_arena scratch = LK_ARENA_INIT;
-	char *between = channel(f, s, &scratch, &ranks);
+	char *between = channel(finder, said, &scratch, &ranks);
 	char *key = between ? lk_arena_printf(&scratch, "%s\x1f%s\x1f%s", name, ranks, between) : NULL;
 	char *full = between ? lk_arena_printf(&scratch, "%s%s", shown, between) : NULL;
-	int32_t size = message(s) ? 2 : told_size(f, s);
-	lk_status status = key && full ? group_of_key(f, key, full, ranks, size, true, out) : lk_oom(f->err);
+	int32_t size = message(said) ? 2 : told_size(finder, said);
+	lk_status status = key && full ? group_of_key(finder, key, full, ranks, size, true, out) : lk_oom(finder->err);
 	lk_arena_free(&scratch);
 	return status;
 }
 
 /* Calls of one group mostly come in a row. */
-static lk_status told_group(struct finder *f, const struct said *s, uint32_t *out) {
-	const lk_comm_note *note = &s->note;
-	uint8_t direction = s->kind == LK_OP_SEND ? 1 : s->kind == LK_OP_RECV ? 2 : 0;
-	if (f->last.group == LK_NONE || f->last.name != note->group || f->last.ranks != note->ranks ||
-	    f->last.peer != note->peer || f->last.direction != direction) {
-		f->last.group = LK_NONE;
-		LK_TRY(new_told_group(f, s, &f->last.group));
-		f->last.name = note->group, f->last.ranks = note->ranks, f->last.peer = note->peer,
-		f->last.direction = direction;
+static lk_status told_group(struct finder *finder, const struct said *said, uint32_t *out) {
+	const lk_comm_note *note = &said->note;
+	uint8_t direction = said->kind == LK_OP_SEND ? 1 : said->kind == LK_OP_RECV ? 2 : 0;
+	if (finder->last.group == LK_NONE || finder->last.name != note->group || finder->last.ranks != note->ranks ||
+	    finder->last.peer != note->peer || finder->last.direction != direction) {
+		finder->last.group = LK_NONE;
+		LK_TRY(new_told_group(finder, said, &finder->last.group));
+		finder->last.name = note->group, finder->last.ranks = note->ranks, finder->last.peer = note->peer,
+		finder->last.direction = direction;
 	}
-	*out = f->last.group;
+	*out = finder->last.group;
 	return LK_OK;
 }
 
@@ -230,49 +230,49 @@ static int ascending(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-static lk_status stream_group(struct finder *f, uint32_t event, uint32_t *out) {
-	const lk_lane *lane = &f->c->lanes.at[f->c->lane[event]];
+static lk_status stream_group(struct finder *finder, uint32_t event, uint32_t *out) {
+	const lk_lane *lane = &finder->c->lanes.at[finder->c->lane[event]];
 	char name[64], key[80];
 	if (!lane->stream) {
 		snprintf(name, sizeof name, "host");
-	} else if (f->by_place) {
+	} else if (finder->by_place) {
 		int64_t *at =
-			f->streams.count ? bsearch(&lane->thread, f->streams.at, f->streams.count, sizeof *at, ascending) : NULL;
-		snprintf(name, sizeof name, "communication stream %td", at ? at - f->streams.at + 1 : (ptrdiff_t)0);
+			finder->streams.count ? bsearch(&lane->thread, finder->streams.at, finder->streams.count, sizeof *at, ascending) : NULL;
+		snprintf(name, sizeof name, "communication stream %td", at ? at - finder->streams.at + 1 : (ptrdiff_t)0);
 	} else snprintf(name, sizeof name, "stream %lld", (long long)lane->thread);
 	snprintf(key, sizeof key, "\x1f%s", name);
-	return group_of_key(f, key, name, "", 0, false, out);
+	return group_of_key(finder, key, name, "", 0, false, out);
 }
 
 /* ---- one capture ---- */
 
-static lk_status find_streams(struct finder *f) {
-	const lk_capture *c = f->c;
-	f->streams.count = 0;
-	f->launched = true;
-	bool *seen = calloc(c->lanes.count + 1, sizeof *seen);
-	if (!seen) return lk_oom(f->err);
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (!is_call(f, i) || c->kind[i] != LK_EVENT_KERNEL) continue;
-		f->launched &= c->launch[i] != LK_NONE;
-		const lk_comm_note *note = lk_capture_comm(c, i);
+static lk_status find_streams(struct finder *finder) {
+	const lk_capture *capture = finder->c;
+	finder->streams.count = 0;
+	finder->launched = true;
+	bool *seen = calloc(capture->lanes.count + 1, sizeof *seen);
+	if (!seen) return lk_oom(finder->err);
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (!is_call(finder, i) || capture->kind[i] != LK_EVENT_KERNEL) continue;
+		finder->launched &= capture->launch[i] != LK_NONE;
+		const lk_comm_note *note = lk_capture_comm(capture, i);
 		if (note && (note->group || note->ranks)) continue;
-		if (!c->lanes.at[c->lane[i]].stream || seen[c->lane[i]]) continue;
-		seen[c->lane[i]] = true;
-		if (!lk_push(&f->streams)) return free(seen), lk_oom(f->err);
-		*lk_last(&f->streams) = c->lanes.at[c->lane[i]].thread;
+		if (!capture->lanes.at[capture->lane[i]].stream || seen[capture->lane[i]]) continue;
+		seen[capture->lane[i]] = true;
+		if (!lk_push(&finder->streams)) return free(seen), lk_oom(finder->err);
+		*lk_last(&finder->streams) = capture->lanes.at[capture->lane[i]].thread;
 	}
 	free(seen);
-	if (f->streams.count) qsort(f->streams.at, f->streams.count, sizeof *f->streams.at, ascending);
+	if (finder->streams.count) qsort(finder->streams.at, finder->streams.count, sizeof *finder->streams.at, ascending);
 	return LK_OK;
 }
 
-static lk_status begin_capture(struct finder *f, uint32_t capture) {
-	f->capture = capture;
-	f->c = f->t->capture[capture];
-	f->last.group = LK_NONE;
-	LK_TRY(learn_names(f));
-	return find_streams(f);
+static lk_status begin_capture(struct finder *finder, uint32_t capture) {
+	finder->capture = capture;
+	finder->c = finder->t->capture[capture];
+	finder->last.group = LK_NONE;
+	LK_TRY(learn_names(finder));
+	return find_streams(finder);
 }
 
 static int by_group(const void *a, const void *b) {
@@ -283,61 +283,61 @@ static int by_group(const void *a, const void *b) {
 	return x->event < y->event ? -1 : x->event > y->event;
 }
 
-static lk_status find_calls(struct finder *f) {
-	const lk_capture *c = f->c;
-	lk_comm_calls *list = &f->calls->of[f->capture];
-	int64_t base = lk_clock_base(f->t, f->capture);
+static lk_status find_calls(struct finder *finder) {
+	const lk_capture *capture = finder->c;
+	lk_comm_calls *list = &finder->calls->of[finder->capture];
+	int64_t base = lk_clock_base(finder->t, finder->capture);
 	uint32_t loose = 0;
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (!is_call(f, i)) continue;
-		struct said s = ask(f, i);
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (!is_call(finder, i)) continue;
+		struct said s = ask(finder, i);
 		uint32_t group;
-		if (!can_be_matched(f, &s)) {
+		if (!can_be_matched(finder, &s)) {
 			loose++;
 			continue;
 		}
-		if (s.note.group || s.note.ranks) LK_TRY(told_group(f, &s, &group));
-		else LK_TRY(stream_group(f, i, &group));
-		if (!lk_push(list)) return lk_oom(f->err);
-		bool device = c->kind[i] == LK_EVENT_KERNEL;
+		if (s.note.group || s.note.ranks) LK_TRY(told_group(finder, &s, &group));
+		else LK_TRY(stream_group(finder, i, &group));
+		if (!lk_push(list)) return lk_oom(finder->err);
+		bool device = capture->kind[i] == LK_EVENT_KERNEL;
 		*lk_last(list) = (lk_comm_call){.event = i, .group = group, .kind = (uint8_t)s.kind, .bytes = s.bytes,
-			.issued = device && f->launched ? c->start_ns[c->launch[i]] : c->start_ns[i],
-			.end = lk_add_saturated(base, lk_event_end(c, i))};
+			.issued = device && finder->launched ? capture->start_ns[capture->launch[i]] : capture->start_ns[i],
+			.end = lk_add_saturated(base, lk_event_end(capture, i))};
 	}
-	if (loose && f->t->count > 1)
-		lk_traces_warn(f->t, "%s: %u sends and receives are not matched: their partner is not said", c->path, loose);
+	if (loose && finder->t->count > 1)
+		lk_traces_warn(finder->t, "%s: %u sends and receives are not matched: their partner is not said", capture->path, loose);
 	if (list->count) qsort(list->at, list->count, sizeof *list->at, by_group);
 	return LK_OK;
 }
 
 /* Stream numbers are those of the driver. They agree between equal processes; where they do not, their order may. */
-static lk_status compare_streams(struct finder *f) {
+static lk_status compare_streams(struct finder *finder) {
 	LK_VEC(int64_t) first = {0};
 	bool equal = true, as_many = true, any = false;
 	lk_status status = LK_OK;
-	for (uint32_t k = 0; k < f->t->count && status == LK_OK; k++) {
-		status = begin_capture(f, k);
-		if (status != LK_OK || !f->streams.count) continue;
-		size_t n = f->streams.count;
+	for (uint32_t k = 0; k < finder->t->count && status == LK_OK; k++) {
+		status = begin_capture(finder, k);
+		if (status != LK_OK || !finder->streams.count) continue;
+		size_t n = finder->streams.count;
 		if (!any) {
 			any = true;
-			if (!lk_reserve(&first, n)) status = lk_oom(f->err);
-			else memcpy(first.at, f->streams.at, (first.count = n) * sizeof *first.at);
+			if (!lk_reserve(&first, n)) status = lk_oom(finder->err);
+			else memcpy(first.at, finder->streams.at, (first.count = n) * sizeof *first.at);
 			continue;
 		}
 		as_many &= n == first.count;
-		equal &= n == first.count && memcmp(first.at, f->streams.at, n * sizeof *first.at) == 0;
+		equal &= n == first.count && memcmp(first.at, finder->streams.at, n * sizeof *first.at) == 0;
 	}
 	lk_vec_free(&first);
-	f->by_place = !equal && as_many;
+	finder->by_place = !equal && as_many;
 	return status;
 }
 
-lk_status lk_calls_find(lk_traces *t, lk_run_calls *calls, lk_error *err) {
-	struct finder f = {.t = t, .calls = calls, .groups = lk_intern_new(), .err = err};
-	calls->of = calloc((size_t)t->count + 1, sizeof *calls->of);
+lk_status lk_calls_find(lk_traces *traces, lk_run_calls *calls, lk_error *err) {
+	struct finder f = {.t = traces, .calls = calls, .groups = lk_intern_new(), .err = err};
+	calls->of = calloc((size_t)traces->count + 1, sizeof *calls->of);
 	lk_status status = f.groups && calls->of ? compare_streams(&f) : lk_oom(err);
-	for (uint32_t k = 0; k < t->count && status == LK_OK; k++) {
+	for (uint32_t k = 0; k < traces->count && status == LK_OK; k++) {
 		status = begin_capture(&f, k);
 		if (status == LK_OK) status = find_calls(&f);
 	}
@@ -347,8 +347,8 @@ lk_status lk_calls_find(lk_traces *t, lk_run_calls *calls, lk_error *err) {
 	return status;
 }
 
-void lk_calls_free(const lk_traces *t, lk_run_calls *calls) {
-	for (uint32_t k = 0; calls->of && k < t->count; k++) lk_vec_free(&calls->of[k]);
+void lk_calls_free(const lk_traces *traces, lk_run_calls *calls) {
+	for (uint32_t k = 0; calls->of && k < traces->count; k++) lk_vec_free(&calls->of[k]);
 	free(calls->of);
 	lk_vec_free(&calls->told);
 }

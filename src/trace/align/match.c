@@ -37,21 +37,21 @@ struct matcher {
 
 /* ---- spans ---- */
 
-static lk_status add_span(struct matcher *m, uint32_t group, uint32_t capture, const lk_comm_call *at, size_t count) {
-	spans *s = &m->of.at[group];
-	if (!lk_push(s)) return lk_oom(m->err);
-	*lk_last(s) = (struct span){.capture = capture, .calls = {at, (uint32_t)count, m->t->capture[capture]->whole}};
+static lk_status add_span(struct matcher *matcher, uint32_t group, uint32_t capture, const lk_comm_call *at, size_t count) {
+	spans *s = &matcher->of.at[group];
+	if (!lk_push(s)) return lk_oom(matcher->err);
+	*lk_last(s) = (struct span){.capture = capture, .calls = {at, (uint32_t)count, matcher->t->capture[capture]->whole}};
 	return LK_OK;
 }
 
-static lk_status cut_spans(struct matcher *m) {
-	for (size_t g = 0; g < m->t->groups.count; g++)
-		if (!lk_push(&m->of)) return lk_oom(m->err);
-	for (uint32_t k = 0; k < m->t->count; k++) {
-		const lk_comm_calls *list = &m->calls->of[k];
+static lk_status cut_spans(struct matcher *matcher) {
+	for (size_t g = 0; g < matcher->t->groups.count; g++)
+		if (!lk_push(&matcher->of)) return lk_oom(matcher->err);
+	for (uint32_t k = 0; k < matcher->t->count; k++) {
+		const lk_comm_calls *list = &matcher->calls->of[k];
 		for (size_t begin = 0, end; begin < list->count; begin = end) {
 			for (end = begin; end < list->count && list->at[end].group == list->at[begin].group;) end++;
-			LK_TRY(add_span(m, list->at[begin].group, k, list->at + begin, end - begin));
+			LK_TRY(add_span(matcher, list->at[begin].group, k, list->at + begin, end - begin));
 		}
 	}
 	return LK_OK;
@@ -73,9 +73,9 @@ static int by_hash(const void *a, const void *b) {
 static uint64_t hash_calls(lk_call_list calls) {
 	uint64_t hash = calls.count;
 	for (uint32_t i = 0; i < calls.count; i++) {
-		const lk_comm_call *c = &calls.at[i];
-		uint8_t kind = c->kind == LK_OP_RECV ? LK_OP_SEND : c->kind;
-		hash = lk_hash64(hash ^ kind ^ (kind == LK_OP_ALLTOALL ? 0 : (uint64_t)c->bytes << 8));
+		const lk_comm_call *call = &calls.at[i];
+		uint8_t kind = call->kind == LK_OP_RECV ? LK_OP_SEND : call->kind;
+		hash = lk_hash64(hash ^ kind ^ (kind == LK_OP_ALLTOALL ? 0 : (uint64_t)call->bytes << 8));
 	}
 	return hash;
 }
@@ -103,10 +103,10 @@ static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) 
 /* ---- problems in words ---- */
 
 /* " 3", "s 3, 5": behind "rank". */
-static void rank_list(const struct matcher *m, const lk_order_note *notes, size_t n, char *out, size_t size) {
+static void rank_list(const struct matcher *matcher, const lk_order_note *notes, size_t n, char *out, size_t size) {
 	size_t used = (size_t)snprintf(out, size, n > 1 ? "s" : "");
 	for (size_t i = 0; i < n && i < RANKS_NAMED && used < size; i++) {
-		int rank = m->t->capture[notes[i].capture]->rank;
+		int rank = matcher->t->capture[notes[i].capture]->rank;
 		used += (size_t)snprintf(out + used, size - used, "%s %d", i ? "," : "", rank);
 	}
 	if (n > RANKS_NAMED && used < size) snprintf(out + used, size - used, " and %zu more", n - RANKS_NAMED);
@@ -120,27 +120,27 @@ static const char *call_text(unsigned kind, int64_t bytes, char *out, size_t siz
 }
 
 /* Ranks of one collective that all differ in the same way. */
-static void say(const struct matcher *m, const lk_run_group *g, int64_t first, const lk_comm_call *expected,
+static void say(const struct matcher *matcher, const lk_run_group *group, int64_t first, const lk_comm_call *expected,
 				const lk_order_note *notes, size_t n) {
 	char ranks[160], own[96], other[96];
-	rank_list(m, notes, n, ranks, sizeof ranks);
+	rank_list(matcher, notes, n, ranks, sizeof ranks);
 	call_text(notes->kind, notes->bytes, own, sizeof own);
 	call_text(expected->kind, expected->bytes, other, sizeof other);
 	long long number = (long long)(notes->place - first);
 	switch (notes->what) {
 	case LK_CALL_MISSING:
-		lk_traces_problem(m->t, "group %s, number %lld: %s is missing on rank%s", g->name, number, other, ranks);
+		lk_traces_problem(matcher->t, "group %s, number %lld: %s is missing on rank%s", group->name, number, other, ranks);
 		break;
 	case LK_CALL_EXTRA:
-		lk_traces_problem(m->t, "group %s, before number %lld (%s): rank%s has %s that the other ranks have not",
-						  g->name, number, other, ranks, own);
+		lk_traces_problem(matcher->t, "group %s, before number %lld (%s): rank%s has %s that the other ranks have not",
+						  group->name, number, other, ranks, own);
 		break;
 	case LK_CALL_OTHER_KIND:
-		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: desynchronised", g->name,
+		lk_traces_problem(matcher->t, "group %s, number %lld: rank%s has %s where %s was expected: desynchronised", group->name,
 						  number, ranks, own, other);
 		break;
 	case LK_CALL_OTHER_SIZE:
-		lk_traces_problem(m->t, "group %s, number %lld: rank%s has %s where %s was expected: sizes differ", g->name,
+		lk_traces_problem(matcher->t, "group %s, number %lld: rank%s has %s where %s was expected: sizes differ", group->name,
 						  number, ranks, own, other);
 		break;
 	}
@@ -159,34 +159,34 @@ static bool alike(const lk_order_note *x, const lk_order_note *y) {
 	return x->place == y->place && x->what == y->what && x->kind == y->kind && x->bytes == y->bytes;
 }
 
-static void say_all(struct matcher *m, uint32_t group, lk_call_list reference, int64_t first) {
-	lk_order_notes *notes = &m->notes;
+static void say_all(struct matcher *matcher, uint32_t group, lk_call_list reference, int64_t first) {
+	lk_order_notes *notes = &matcher->notes;
 	if (!notes->count) return;
 	qsort(notes->at, notes->count, sizeof *notes->at, by_place);
 	for (size_t begin = 0, end; begin < notes->count; begin = end) {
 		for (end = begin; end < notes->count && alike(&notes->at[begin], &notes->at[end]);) end++;
 		int64_t place =
 			notes->at[begin].place < reference.count ? notes->at[begin].place : (int64_t)reference.count - 1;
-		say(m, &m->t->groups.at[group], first, &reference.at[place], notes->at + begin, end - begin);
+		say(matcher, &matcher->t->groups.at[group], first, &reference.at[place], notes->at + begin, end - begin);
 	}
 }
 
 /* ---- one group ---- */
 
-static lk_status place_spans(struct matcher *m, spans *s, uint32_t reference) {
+static lk_status place_spans(struct matcher *matcher, spans *s, uint32_t reference) {
 	lk_call_list a = s->at[reference].calls;
 	for (uint32_t i = 0; i < s->count; i++) {
-		struct span *p = &s->at[i];
-		p->places = malloc((size_t)p->calls.count * sizeof *p->places);
-		if (!p->places) return lk_oom(m->err);
-		p->jitter = 0;
+		struct span *span = &s->at[i];
+		span->places = malloc((size_t)span->calls.count * sizeof *span->places);
+		if (!span->places) return lk_oom(matcher->err);
+		span->jitter = 0;
 		if (i == reference) {
-			for (uint32_t k = 0; k < a.count; k++) p->places[k] = k;
+			for (uint32_t k = 0; k < a.count; k++) span->places[k] = k;
 			continue;
 		}
-		size_t before = m->notes.count;
-		LK_TRY(lk_order_find(a, p->calls, p->places, &m->notes, &p->jitter, m->err));
-		for (size_t n = before; n < m->notes.count; n++) m->notes.at[n].capture = p->capture;
+		size_t before = matcher->notes.count;
+		LK_TRY(lk_order_find(a, span->calls, span->places, &matcher->notes, &span->jitter, matcher->err));
+		for (size_t n = before; n < matcher->notes.count; n++) matcher->notes.at[n].capture = span->capture;
 	}
 	return LK_OK;
 }
@@ -198,54 +198,54 @@ static void forget_notes(lk_order_notes *notes, uint32_t capture) {
 	notes->count = kept;
 }
 
-static uint32_t common_calls(const struct span *p, uint32_t reference) {
+static uint32_t common_calls(const struct span *span, uint32_t reference) {
 	uint32_t n = 0;
-	for (uint32_t k = 0; k < p->calls.count; k++) n += p->places[k] >= 0 && p->places[k] < reference;
+	for (uint32_t k = 0; k < span->calls.count; k++) n += span->places[k] >= 0 && span->places[k] < reference;
 	return n;
 }
 
 /* "stream 84, part 3" after "stream 84, part 2"; the number goes to *part. */
-static const char *next_part(struct matcher *m, const char *name, long *part) {
+static const char *next_part(struct matcher *matcher, const char *name, long *part) {
 	const char *mark = strstr(name, ", part ");
 	*part = mark ? strtol(mark + 7, NULL, 10) + 1 : 2;
-	return lk_arena_printf(&m->t->arena, "%.*s, part %ld", (int)(mark ? mark - name : (long)strlen(name)), name, *part);
+	return lk_arena_printf(&matcher->t->arena, "%.*s, part %ld", (int)(mark ? mark - name : (long)strlen(name)), name, *part);
 }
 
-static lk_status add_part(struct matcher *m, uint32_t group) {
+static lk_status add_part(struct matcher *matcher, uint32_t group) {
 	long part;
-	const char *name = next_part(m, m->t->groups.at[group].name, &part);
-	if (!name || !lk_push(&m->t->groups) || !lk_push(&m->of) || !lk_push(&m->calls->told)) return lk_oom(m->err);
-	*lk_last(&m->t->groups) = (lk_run_group){.name = name, .ranks = ""};
-	*lk_last(&m->calls->told) = part >= MOST_PARTS; /* then left as it is */
+	const char *name = next_part(matcher, matcher->t->groups.at[group].name, &part);
+	if (!name || !lk_push(&matcher->t->groups) || !lk_push(&matcher->of) || !lk_push(&matcher->calls->told)) return lk_oom(matcher->err);
+	*lk_last(&matcher->t->groups) = (lk_run_group){.name = name, .ranks = ""};
+	*lk_last(&matcher->calls->told) = part >= MOST_PARTS; /* then left as it is */
 	return LK_OK;
 }
 
 /* A guessed group: who does not keep step moves to a part of its own, which is looked at later. */
-static lk_status take_apart(struct matcher *m, uint32_t group, uint32_t reference) {
-	uint32_t calls = m->of.at[group].at[reference].calls.count, next = (uint32_t)m->t->groups.count;
-	size_t kept = 0, count = m->of.at[group].count;
+static lk_status take_apart(struct matcher *matcher, uint32_t group, uint32_t reference) {
+	uint32_t calls = matcher->of.at[group].at[reference].calls.count, next = (uint32_t)matcher->t->groups.count;
+	size_t kept = 0, count = matcher->of.at[group].count;
 	for (size_t i = 0; i < count; i++) {
-		struct span p = m->of.at[group].at[i];
+		struct span p = matcher->of.at[group].at[i];
 		if (i == reference || !(p.jitter > SAME_GROUP_NS) || common_calls(&p, calls) < FEWEST_TO_JUDGE) {
-			m->of.at[group].at[kept++] = p;
+			matcher->of.at[group].at[kept++] = p;
 			continue;
 		}
-		forget_notes(&m->notes, p.capture);
+		forget_notes(&matcher->notes, p.capture);
 		free(p.places);
-		m->of.at[group].at[i].places = NULL;
-		if (next == m->t->groups.count) LK_TRY(add_part(m, group));
-		LK_TRY(add_span(m, next, p.capture, p.calls.at, p.calls.count));
+		matcher->of.at[group].at[i].places = NULL;
+		if (next == matcher->t->groups.count) LK_TRY(add_part(matcher, group));
+		LK_TRY(add_span(matcher, next, p.capture, p.calls.at, p.calls.count));
 	}
-	m->of.at[group].count = kept;
+	matcher->of.at[group].count = kept;
 	return LK_OK;
 }
 
-static lk_status list_captures(struct matcher *m, uint32_t group) {
-	const spans *s = &m->of.at[group];
-	lk_run_group *g = &m->t->groups.at[group];
-	g->captures = LK_ARRAY(&m->t->arena, uint32_t, s->count);
-	if (!g->captures) return lk_oom(m->err);
-	for (size_t i = 0; i < s->count; i++) g->captures[g->count++] = s->at[i].capture;
+static lk_status list_captures(struct matcher *matcher, uint32_t group) {
+	const spans *s = &matcher->of.at[group];
+	lk_run_group *run_group = &matcher->t->groups.at[group];
+	run_group->captures = LK_ARRAY(&matcher->t->arena, uint32_t, s->count);
+	if (!run_group->captures) return lk_oom(matcher->err);
+	for (size_t i = 0; i < s->count; i++) run_group->captures[run_group->count++] = s->at[i].capture;
 	return LK_OK;
 }
 
@@ -271,23 +271,23 @@ static void join_match(lk_match *match, const lk_comm_call *call) {
 }
 
 /* Counting sort by place; spans are by capture, so members come out by capture. */
-static lk_status make_matches(struct matcher *m, uint32_t group, struct extent e) {
-	lk_traces *t = m->t;
-	const spans *s = &m->of.at[group];
+static lk_status make_matches(struct matcher *matcher, uint32_t group, struct extent e) {
+	lk_traces *traces = matcher->t;
+	const spans *s = &matcher->of.at[group];
 	size_t places = (size_t)(e.last - e.first + 1), total = 0;
 	uint32_t *number = calloc(places + 1, sizeof *number);
-	if (!number) return lk_oom(m->err);
+	if (!number) return lk_oom(matcher->err);
 	for (size_t i = 0; i < s->count; i++)
 		for (uint32_t k = 0; k < s->at[i].calls.count; k++)
 			if (s->at[i].places[k] != LK_NO_PLACE) number[s->at[i].places[k] - e.first]++, total++;
-	bool room = t->members.count + total < LK_NONE && lk_reserve(&t->members, total);
-	size_t match = t->matches.count;
-	uint32_t begin = (uint32_t)t->members.count;
+	bool room = traces->members.count + total < LK_NONE && lk_reserve(&traces->members, total);
+	size_t match = traces->matches.count;
+	uint32_t begin = (uint32_t)traces->members.count;
 	for (size_t p = 0; p < places && room; p++) {
 		if (!number[p]) continue;
-		room = lk_push(&t->matches);
+		room = lk_push(&traces->matches);
 		if (!room) break;
-		*lk_last(&t->matches) = (lk_match){.kind = LK_OP_COUNT, .group = group, .sequence = (uint32_t)p, .bytes = -1,
+		*lk_last(&traces->matches) = (lk_match){.kind = LK_OP_COUNT, .group = group, .sequence = (uint32_t)p, .bytes = -1,
 		                                   .begin = begin, .end = begin};
 		begin += number[p];
 		number[p] = (uint32_t)match++;
@@ -295,13 +295,13 @@ static lk_status make_matches(struct matcher *m, uint32_t group, struct extent e
 	for (size_t i = 0; i < s->count && room; i++)
 		for (uint32_t k = 0; k < s->at[i].calls.count; k++) {
 			if (s->at[i].places[k] == LK_NO_PLACE) continue;
-			lk_match *to = &t->matches.at[number[s->at[i].places[k] - e.first]];
-			t->members.at[to->end++] = (lk_match_member){s->at[i].capture, s->at[i].calls.at[k].event};
+			lk_match *to = &traces->matches.at[number[s->at[i].places[k] - e.first]];
+			traces->members.at[to->end++] = (lk_match_member){s->at[i].capture, s->at[i].calls.at[k].event};
 			join_match(to, &s->at[i].calls.at[k]);
 		}
-	if (room) t->members.count += total;
+	if (room) traces->members.count += total;
 	free(number);
-	return room ? LK_OK : lk_oom(m->err);
+	return room ? LK_OK : lk_oom(matcher->err);
 }
 
 static void free_places(spans *s) {
@@ -309,14 +309,14 @@ static void free_places(spans *s) {
 }
 
 /* The capture of a rank; LK_NONE if there is none. */
-static uint32_t capture_of(const lk_traces *t, long rank) {
-	uint32_t low = 0, high = t->count;
+static uint32_t capture_of(const lk_traces *traces, long rank) {
+	uint32_t low = 0, high = traces->count;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		if (t->capture[middle]->rank < rank) low = middle + 1;
+		if (traces->capture[middle]->rank < rank) low = middle + 1;
 		else high = middle;
 	}
-	return low < t->count && t->capture[low]->rank == rank ? low : LK_NONE;
+	return low < traces->count && traces->capture[low]->rank == rank ? low : LK_NONE;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -325,44 +325,44 @@ static int by_number(const void *a, const void *b) {
 }
 
 /* Ranks of the list that were captured and have no call at all. */
-static void say_absent(struct matcher *m, const lk_run_group *g) {
-	if (g->ranks[0] != '[' || strstr(g->ranks, "...")) return;
+static void say_absent(struct matcher *matcher, const lk_run_group *group) {
+	if (group->ranks[0] != '[' || strstr(group->ranks, "...")) return;
 	size_t used = 0, absent = 0;
 	char text[160] = "", *end;
-	for (const char *at = g->ranks + 1; *at; at = end) {
+	for (const char *at = group->ranks + 1; *at; at = end) {
 		long rank = strtol(at, &end, 10);
 		if (end == at) break;
 		end += strspn(end, ", ");
-		uint32_t capture = capture_of(m->t, rank);
-		if (capture == LK_NONE || bsearch(&capture, g->captures, g->count, sizeof capture, by_number)) continue;
+		uint32_t capture = capture_of(matcher->t, rank);
+		if (capture == LK_NONE || bsearch(&capture, group->captures, group->count, sizeof capture, by_number)) continue;
 		if (absent++ < RANKS_NAMED) used += (size_t)snprintf(text + used, sizeof text - used, " %ld", rank);
 	}
 	if (absent)
-		lk_traces_problem(m->t, "group %s %s: no collective at all on captured rank%s%s%s", g->name, g->ranks,
+		lk_traces_problem(matcher->t, "group %s %s: no collective at all on captured rank%s%s%s", group->name, group->ranks,
 		                  absent > 1 ? "s" : "", text, absent > RANKS_NAMED ? " and more" : "");
 }
 
-static lk_status match_group(struct matcher *m, uint32_t group) {
+static lk_status match_group(struct matcher *matcher, uint32_t group) {
 	uint32_t reference = 0;
-	m->notes.count = 0;
-	if (!m->of.at[group].count) return LK_OK;
-	LK_TRY(choose_reference(&m->of.at[group], &reference, m->err));
-	LK_TRY(place_spans(m, &m->of.at[group], reference));
-	lk_call_list calls = m->of.at[group].at[reference].calls;
-	if (!m->calls->told.at[group]) LK_TRY(take_apart(m, group, reference));
-	struct extent e = extent_of(&m->of.at[group]);
-	say_all(m, group, calls, e.first);
-	LK_TRY(list_captures(m, group));
-	LK_TRY(make_matches(m, group, e));
-	free_places(&m->of.at[group]);
-	say_absent(m, &m->t->groups.at[group]);
+	matcher->notes.count = 0;
+	if (!matcher->of.at[group].count) return LK_OK;
+	LK_TRY(choose_reference(&matcher->of.at[group], &reference, matcher->err));
+	LK_TRY(place_spans(matcher, &matcher->of.at[group], reference));
+	lk_call_list calls = matcher->of.at[group].at[reference].calls;
+	if (!matcher->calls->told.at[group]) LK_TRY(take_apart(matcher, group, reference));
+	struct extent e = extent_of(&matcher->of.at[group]);
+	say_all(matcher, group, calls, e.first);
+	LK_TRY(list_captures(matcher, group));
+	LK_TRY(make_matches(matcher, group, e));
+	free_places(&matcher->of.at[group]);
+	say_absent(matcher, &matcher->t->groups.at[group]);
 	return LK_OK;
 }
 
-lk_status lk_calls_match(lk_traces *t, lk_run_calls *calls, lk_error *err) {
-	struct matcher m = {.t = t, .calls = calls, .err = err};
+lk_status lk_calls_match(lk_traces *traces, lk_run_calls *calls, lk_error *err) {
+	struct matcher m = {.t = traces, .calls = calls, .err = err};
 	lk_status status = cut_spans(&m);
-	for (uint32_t g = 0; g < t->groups.count && status == LK_OK; g++) status = match_group(&m, g);
+	for (uint32_t g = 0; g < traces->groups.count && status == LK_OK; g++) status = match_group(&m, g);
 	for (size_t g = 0; g < m.of.count; g++) {
 		free_places(&m.of.at[g]);
 		lk_vec_free(&m.of.at[g]);

@@ -65,63 +65,63 @@ struct walk {
 	bool full;             /* memory is out */
 };
 
-static void note(struct walk *w, int64_t place, lk_difference what, const lk_comm_call *call) {
-	if (!w->notes) return;
-	if (!lk_push(w->notes)) return (void)(w->full = true);
-	*lk_last(w->notes) = (lk_order_note){.place = place, .what = what, .kind = call->kind, .bytes = call->bytes};
+static void note(struct walk *walk, int64_t place, lk_difference what, const lk_comm_call *call) {
+	if (!walk->notes) return;
+	if (!lk_push(walk->notes)) return (void)(walk->full = true);
+	*lk_last(walk->notes) = (lk_order_note){.place = place, .what = what, .kind = call->kind, .bytes = call->bytes};
 }
 
 /* Steps over a stretch where they differ: call against call first, what is left over is missing or too much. */
-static void step_over(struct walk *w, uint32_t i, uint32_t j, uint32_t skip_a, uint32_t skip_b) {
+static void step_over(struct walk *walk, uint32_t i, uint32_t j, uint32_t skip_a, uint32_t skip_b) {
 	uint32_t both = skip_a < skip_b ? skip_a : skip_b;
-	for (uint32_t k = 0; k < skip_b; k++) w->places[j + k] = LK_NO_PLACE;
+	for (uint32_t k = 0; k < skip_b; k++) walk->places[j + k] = LK_NO_PLACE;
 	for (uint32_t k = 0; k < both; k++) {
-		const lk_comm_call *x = &w->a.at[i + k], *y = &w->b.at[j + k];
+		const lk_comm_call *x = &walk->a.at[i + k], *y = &walk->b.at[j + k];
 		bool kind = same_kind(x, y);
-		if (kind) w->places[j + k] = i + k;
-		if (!lk_calls_agree(x, y)) note(w, i + k, kind ? LK_CALL_OTHER_SIZE : LK_CALL_OTHER_KIND, y);
+		if (kind) walk->places[j + k] = i + k;
+		if (!lk_calls_agree(x, y)) note(walk, i + k, kind ? LK_CALL_OTHER_SIZE : LK_CALL_OTHER_KIND, y);
 	}
-	for (uint32_t k = both; k < skip_a; k++) note(w, i + k, LK_CALL_MISSING, &w->a.at[i + k]);
-	for (uint32_t k = both; k < skip_b; k++) note(w, i + both, LK_CALL_EXTRA, &w->b.at[j + k]);
-	w->edits += skip_a > skip_b ? skip_a : skip_b;
+	for (uint32_t k = both; k < skip_a; k++) note(walk, i + k, LK_CALL_MISSING, &walk->a.at[i + k]);
+	for (uint32_t k = both; k < skip_b; k++) note(walk, i + both, LK_CALL_EXTRA, &walk->b.at[j + k]);
+	walk->edits += skip_a > skip_b ? skip_a : skip_b;
 }
 
 /* Lays b over a so that b's call 0 falls on a's call `offset`. What hangs over at the ends is no difference. */
-static void walk_from(struct walk *w, int64_t offset) {
+static void walk_from(struct walk *walk, int64_t offset) {
 	uint32_t i = offset > 0 ? (uint32_t)offset : 0, j = offset < 0 ? (uint32_t)-offset : 0;
-	w->edits = w->agreed = 0;
-	for (uint32_t k = 0; k < j && k < w->b.count; k++) w->places[k] = (int64_t)k + offset;
-	while (i < w->a.count && j < w->b.count) {
-		if (lk_calls_agree(&w->a.at[i], &w->b.at[j])) {
-			w->places[j++] = i++;
-			w->agreed++;
+	walk->edits = walk->agreed = 0;
+	for (uint32_t k = 0; k < j && k < walk->b.count; k++) walk->places[k] = (int64_t)k + offset;
+	while (i < walk->a.count && j < walk->b.count) {
+		if (lk_calls_agree(&walk->a.at[i], &walk->b.at[j])) {
+			walk->places[j++] = i++;
+			walk->agreed++;
 			continue;
 		}
 		uint32_t skip_a = 1, skip_b = 1;
-		if (w->edits < MOST_EDITS) resume(w->a, w->b, i, j, &skip_a, &skip_b);
-		step_over(w, i, j, skip_a, skip_b);
+		if (walk->edits < MOST_EDITS) resume(walk->a, walk->b, i, j, &skip_a, &skip_b);
+		step_over(walk, i, j, skip_a, skip_b);
 		i += skip_a;
 		j += skip_b;
 	}
-	for (; j < w->b.count; j++) w->places[j] = i++;
+	for (; j < walk->b.count; j++) walk->places[j] = i++;
 }
 
-static double between(const struct walk *w, uint32_t j) {
-	return (double)w->a.at[w->places[j]].end - (double)w->b.at[j].end;
+static double between(const struct walk *walk, uint32_t j) {
+	return (double)walk->a.at[walk->places[j]].end - (double)walk->b.at[j].end;
 }
 
-static bool common(const struct walk *w, uint32_t j) {
-	return w->places[j] >= 0 && w->places[j] < w->a.count;
+static bool common(const struct walk *walk, uint32_t j) {
+	return walk->places[j] >= 0 && walk->places[j] < walk->a.count;
 }
 
 /* Median change of the distance between both clocks from one common call to the next. A clock that runs fast hardly
  * shows in it, two calls that are not the same do. */
-static double jitter(const struct walk *w) {
+static double jitter(const struct walk *walk) {
 	double change[SAMPLES];
 	size_t n = 0;
-	uint32_t stride = w->b.count / SAMPLES + 1;
-	for (uint32_t j = 0; j + 1 < w->b.count && n < SAMPLES; j += stride)
-		if (common(w, j) && common(w, j + 1)) change[n++] = fabs(between(w, j + 1) - between(w, j));
+	uint32_t stride = walk->b.count / SAMPLES + 1;
+	for (uint32_t j = 0; j + 1 < walk->b.count && n < SAMPLES; j += stride)
+		if (common(walk, j) && common(walk, j + 1)) change[n++] = fabs(between(walk, j + 1) - between(walk, j));
 	return n ? lk_select_median(change, n) : NAN;
 }
 
@@ -144,17 +144,17 @@ static bool better(const struct candidate *x, const struct candidate *y) {
 	return a != b ? a < b : x->apart < y->apart;
 }
 
-static void keep_offset(struct offsets *o, struct candidate c) {
-	uint32_t at = o->count;
+static void keep_offset(struct offsets *offsets, struct candidate c) {
+	uint32_t at = offsets->count;
 	if (at == OFFSETS) {
-		if (!better(&c, &o->at[--at])) return;
-	} else o->count++;
-	for (; at > 0 && better(&c, &o->at[at - 1]); at--) o->at[at] = o->at[at - 1];
-	o->at[at] = c;
+		if (!better(&c, &offsets->at[--at])) return;
+	} else offsets->count++;
+	for (; at > 0 && better(&c, &offsets->at[at - 1]); at--) offsets->at[at] = offsets->at[at - 1];
+	offsets->at[at] = c;
 }
 
 /* Every place of `a` where the first calls of `b` agree; sign -1 when both are exchanged. */
-static void find_opening(struct offsets *o, lk_call_list a, lk_call_list b, int sign) {
+static void find_opening(struct offsets *offsets, lk_call_list a, lk_call_list b, int sign) {
 	for (uint32_t i = 1; i < a.count; i++) {
 		double change[OPENING], last = (double)a.at[i].end - (double)b.at[0].end, apart = fabs(last);
 		uint32_t n = 0;
@@ -165,7 +165,7 @@ static void find_opening(struct offsets *o, lk_call_list a, lk_call_list b, int 
 		}
 		if (n < OPENING && i + n < a.count && n < b.count) continue;
 		double unsteady = n > 1 ? lk_select_median(change + 1, n - 1) : INFINITY;
-		keep_offset(o, (struct candidate){sign * (int64_t)i, unsteady, apart});
+		keep_offset(offsets, (struct candidate){sign * (int64_t)i, unsteady, apart});
 	}
 }
 
@@ -176,18 +176,18 @@ struct trial {
 	bool near;            /* the clocks of the files agree as those of hosts do */
 };
 
-static bool near_in_time(const struct walk *w) {
+static bool near_in_time(const struct walk *walk) {
 	double apart[SAMPLES];
 	size_t n = 0;
-	uint32_t stride = w->b.count / SAMPLES + 1;
-	for (uint32_t j = 0; j < w->b.count && n < SAMPLES; j += stride)
-		if (common(w, j)) apart[n++] = fabs(between(w, j));
+	uint32_t stride = walk->b.count / SAMPLES + 1;
+	for (uint32_t j = 0; j < walk->b.count && n < SAMPLES; j += stride)
+		if (common(walk, j)) apart[n++] = fabs(between(walk, j));
 	return n && lk_select_median(apart, n) < NEAR_NS;
 }
 
-static struct trial try_offset(struct walk *w, int64_t offset) {
-	walk_from(w, offset);
-	return (struct trial){offset, (double)w->agreed - 4.0 * w->edits, jitter(w), w->edits, near_in_time(w)};
+static struct trial try_offset(struct walk *walk, int64_t offset) {
+	walk_from(walk, offset);
+	return (struct trial){offset, (double)walk->agreed - 4.0 * walk->edits, jitter(walk), walk->edits, near_in_time(walk)};
 }
 
 /* Fewer differences, then clocks that agree, then more in common. */
@@ -197,17 +197,17 @@ static bool better_trial(const struct trial *x, const struct trial *y) {
 }
 
 /* Of the trials that agree well, the steady ones; of those the best. */
-static int64_t best_of(const struct trial *t, size_t n) {
+static int64_t best_of(const struct trial *trial, size_t n) {
 	double top = -INFINITY, steadiest = INFINITY;
-	for (size_t i = 0; i < n; i++) top = fmax(top, t[i].score);
+	for (size_t i = 0; i < n; i++) top = fmax(top, trial[i].score);
 	double enough = top > 0 ? top / 2 : top;
 	for (size_t i = 0; i < n; i++)
-		if (t[i].score >= enough) steadiest = fmin(steadiest, t[i].jitter);
+		if (trial[i].score >= enough) steadiest = fmin(steadiest, trial[i].jitter);
 	double limit = fmax(STEADY_NS, 2 * steadiest);
 	const struct trial *best = NULL;
 	for (size_t i = 0; i < n; i++) {
-		if (t[i].score < enough || t[i].jitter > limit) continue;
-		if (!best || better_trial(&t[i], best)) best = &t[i];
+		if (trial[i].score < enough || trial[i].jitter > limit) continue;
+		if (!best || better_trial(&trial[i], best)) best = &trial[i];
 	}
 	return best ? best->offset : 0;
 }

@@ -19,33 +19,33 @@ struct lk_match_index {
 
 /* ---- sentences ---- */
 
-static void add_sentence(lk_traces *t, lk_sentences *to, const char *fmt, va_list args) {
+static void add_sentence(lk_traces *traces, lk_sentences *to, const char *fmt, va_list args) {
 	char text[700], plain[900];
 	if (to->count > MOST_SENTENCES) return;
 	vsnprintf(text, sizeof text, fmt, args);
 	if (to->count == MOST_SENTENCES) lk_copy(text, sizeof text, "more of this kind are not listed");
-	const char *kept = lk_arena_strdup(&t->arena, lk_escape(text, plain, sizeof plain));
+	const char *kept = lk_arena_strdup(&traces->arena, lk_escape(text, plain, sizeof plain));
 	if (kept && lk_push(to)) *lk_last(to) = kept;
 }
 
-void lk_traces_problem(lk_traces *t, const char *fmt, ...) {
+void lk_traces_problem(lk_traces *traces, const char *fmt, ...) {
 	va_list args;
 	va_start(args, fmt);
-	add_sentence(t, &t->problems, fmt, args);
+	add_sentence(traces, &traces->problems, fmt, args);
 	va_end(args);
 }
 
-void lk_traces_warn(lk_traces *t, const char *fmt, ...) {
+void lk_traces_warn(lk_traces *traces, const char *fmt, ...) {
 	va_list args;
 	va_start(args, fmt);
-	add_sentence(t, &t->warnings, fmt, args);
+	add_sentence(traces, &traces->warnings, fmt, args);
 	va_end(args);
 }
 
-void lk_traces_note(lk_traces *t, const char *fmt, ...) {
+void lk_traces_note(lk_traces *traces, const char *fmt, ...) {
 	va_list args;
 	va_start(args, fmt);
-	add_sentence(t, &t->notes, fmt, args);
+	add_sentence(traces, &traces->notes, fmt, args);
 	va_end(args);
 }
 
@@ -89,22 +89,22 @@ static int by_number(const void *a, const void *b) {
 }
 
 /* Those without a rank get the numbers that are left, in the order of the files. */
-static lk_status number_rest(lk_traces *t, lk_error *err) {
-	int32_t *taken = malloc((t->count + 1) * sizeof *taken);
+static lk_status number_rest(lk_traces *traces, lk_error *err) {
+	int32_t *taken = malloc((traces->count + 1) * sizeof *taken);
 	if (!taken) return lk_oom(err);
 	uint32_t n = 0, at = 0;
-	for (uint32_t i = 0; i < t->count; i++)
-		if (t->capture[i]->rank >= 0) taken[n++] = t->capture[i]->rank;
+	for (uint32_t i = 0; i < traces->count; i++)
+		if (traces->capture[i]->rank >= 0) taken[n++] = traces->capture[i]->rank;
 	qsort(taken, n, sizeof *taken, by_number);
 	int32_t next = 0;
-	for (uint32_t i = 0; i < t->count; i++) {
-		if (t->capture[i]->rank >= 0) continue;
+	for (uint32_t i = 0; i < traces->count; i++) {
+		if (traces->capture[i]->rank >= 0) continue;
 		for (; at < n && taken[at] <= next; at++)
 			if (taken[at] == next) next++;
-		t->capture[i]->rank = next++;
-		if (t->count > 1)
-			lk_traces_warn(t, "%s: neither the file nor its name says which rank it is; taken as rank %d",
-						   t->capture[i]->path, next - 1);
+		traces->capture[i]->rank = next++;
+		if (traces->count > 1)
+			lk_traces_warn(traces, "%s: neither the file nor its name says which rank it is; taken as rank %d",
+						   traces->capture[i]->path, next - 1);
 	}
 	free(taken);
 	return LK_OK;
@@ -116,13 +116,13 @@ static int by_rank(const void *a, const void *b) {
 	return strcmp(x->path, y->path);
 }
 
-static lk_status find_ranks(lk_traces *t, lk_error *err) {
-	for (uint32_t i = 0; i < t->count; i++)
-		if (t->capture[i]->rank < 0) t->capture[i]->rank = lk_trace_rank_in_name(t->capture[i]->path);
-	LK_TRY(number_rest(t, err));
-	qsort(t->capture, t->count, sizeof *t->capture, by_rank);
-	for (uint32_t i = 1; i < t->count; i++) {
-		const lk_capture *a = t->capture[i - 1], *b = t->capture[i];
+static lk_status find_ranks(lk_traces *traces, lk_error *err) {
+	for (uint32_t i = 0; i < traces->count; i++)
+		if (traces->capture[i]->rank < 0) traces->capture[i]->rank = lk_trace_rank_in_name(traces->capture[i]->path);
+	LK_TRY(number_rest(traces, err));
+	qsort(traces->capture, traces->count, sizeof *traces->capture, by_rank);
+	for (uint32_t i = 1; i < traces->count; i++) {
+		const lk_capture *a = traces->capture[i - 1], *b = traces->capture[i];
 		if (a->rank != b->rank) continue;
 		lk_fail(err, LK_ERR_INPUT, b->path, "is of rank %d, as %s is", b->rank, a->path);
 		return lk_hint(err, "give one file per rank of one run");
@@ -130,23 +130,23 @@ static lk_status find_ranks(lk_traces *t, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status find_world(lk_traces *t, lk_error *err) {
+static lk_status find_world(lk_traces *traces, lk_error *err) {
 	const lk_capture *said = NULL;
-	for (uint32_t i = 0; i < t->count; i++) {
-		const lk_capture *c = t->capture[i];
-		if (c->world <= 0) continue;
-		if (said && said->world != c->world) {
-			lk_fail(err, LK_ERR_INPUT, c->path, "is of a run with %d ranks, but %s of one with %d", c->world,
+	for (uint32_t i = 0; i < traces->count; i++) {
+		const lk_capture *capture = traces->capture[i];
+		if (capture->world <= 0) continue;
+		if (said && said->world != capture->world) {
+			lk_fail(err, LK_ERR_INPUT, capture->path, "is of a run with %d ranks, but %s of one with %d", capture->world,
 					said->path, said->world);
 			return lk_hint(err, "give the traces of one run");
 		}
-		said = c;
+		said = capture;
 	}
-	const lk_capture *last = t->capture[t->count - 1];
-	t->world = said ? said->world : last->rank + 1;
-	if (last->rank >= t->world) {
-		lk_traces_warn(t, "%s: rank %d in a run of %d ranks", last->path, last->rank, t->world);
-		t->world = last->rank + 1;
+	const lk_capture *last = traces->capture[traces->count - 1];
+	traces->world = said ? said->world : last->rank + 1;
+	if (last->rank >= traces->world) {
+		lk_traces_warn(traces, "%s: rank %d in a run of %d ranks", last->path, last->rank, traces->world);
+		traces->world = last->rank + 1;
 	}
 	return LK_OK;
 }
@@ -158,71 +158,71 @@ static int by_event(const void *a, const void *b) {
 	return x->event < y->event ? -1 : x->event > y->event;
 }
 
-static lk_status make_index(lk_traces *t, lk_error *err) {
-	struct lk_match_index *x = t->index = LK_NEW(&t->arena, struct lk_match_index);
-	if (!x) return lk_oom(err);
-	x->begin = LK_ARRAY(&t->arena, uint32_t, t->count + 2);
-	x->place = LK_ARRAY(&t->arena, struct place, t->members.count + 1);
-	if (!x->begin || !x->place) return lk_oom(err);
-	for (size_t i = 0; i < t->members.count; i++) x->begin[t->members.at[i].capture + 2]++;
-	for (uint32_t c = 0; c < t->count; c++) x->begin[c + 2] += x->begin[c + 1];
-	for (uint32_t m = 0; m < t->matches.count; m++)
-		for (uint32_t k = t->matches.at[m].begin; k < t->matches.at[m].end; k++)
-			x->place[x->begin[t->members.at[k].capture + 1]++] = (struct place){t->members.at[k].event, m};
-	for (uint32_t c = 0; c < t->count; c++)
-		qsort(x->place + x->begin[c], x->begin[c + 1] - x->begin[c], sizeof *x->place, by_event);
+static lk_status make_index(lk_traces *traces, lk_error *err) {
+	struct lk_match_index *match_index = traces->index = LK_NEW(&traces->arena, struct lk_match_index);
+	if (!match_index) return lk_oom(err);
+	match_index->begin = LK_ARRAY(&traces->arena, uint32_t, traces->count + 2);
+	match_index->place = LK_ARRAY(&traces->arena, struct place, traces->members.count + 1);
+	if (!match_index->begin || !match_index->place) return lk_oom(err);
+	for (size_t i = 0; i < traces->members.count; i++) match_index->begin[traces->members.at[i].capture + 2]++;
+	for (uint32_t c = 0; c < traces->count; c++) match_index->begin[c + 2] += match_index->begin[c + 1];
+	for (uint32_t m = 0; m < traces->matches.count; m++)
+		for (uint32_t k = traces->matches.at[m].begin; k < traces->matches.at[m].end; k++)
+			match_index->place[match_index->begin[traces->members.at[k].capture + 1]++] = (struct place){traces->members.at[k].event, m};
+	for (uint32_t c = 0; c < traces->count; c++)
+		qsort(match_index->place + match_index->begin[c], match_index->begin[c + 1] - match_index->begin[c], sizeof *match_index->place, by_event);
 	return LK_OK;
 }
 
-const lk_match *lk_traces_match(const lk_traces *t, uint32_t capture, uint32_t event) {
-	const struct lk_match_index *x = t->index;
+const lk_match *lk_traces_match(const lk_traces *traces, uint32_t capture, uint32_t event) {
+	const struct lk_match_index *match_index = traces->index;
 	struct place key = {.event = event};
 	struct place *at =
-		bsearch(&key, x->place + x->begin[capture], x->begin[capture + 1] - x->begin[capture], sizeof key, by_event);
-	return at ? &t->matches.at[at->match] : NULL;
+		bsearch(&key, match_index->place + match_index->begin[capture], match_index->begin[capture + 1] - match_index->begin[capture], sizeof key, by_event);
+	return at ? &traces->matches.at[at->match] : NULL;
 }
 
 /* ---- all together ---- */
 
-static lk_status find_collectives(lk_traces *t, lk_error *err) {
+static lk_status find_collectives(lk_traces *traces, lk_error *err) {
 	lk_run_calls calls = {0};
-	lk_status status = lk_calls_find(t, &calls, err);
-	if (status == LK_OK) status = lk_calls_match(t, &calls, err);
-	lk_calls_free(t, &calls);
+	lk_status status = lk_calls_find(traces, &calls, err);
+	if (status == LK_OK) status = lk_calls_match(traces, &calls, err);
+	lk_calls_free(traces, &calls);
 	return status;
 }
 
-static lk_status make(lk_traces *t, lk_works *const *works, uint32_t work_count, lk_error *err) {
-	LK_TRY(find_ranks(t, err));
-	LK_TRY(find_world(t, err));
-	LK_TRY(lk_traces_link(t, works, work_count, err));
-	for (uint32_t i = 0; i < t->count; i++)
-		for (size_t w = 0; w < t->capture[i]->warnings.count; w++)
-			lk_traces_warn(t, "%s: %s", t->capture[i]->path, t->capture[i]->warnings.at[w]);
-	t->shift_ns = LK_ARRAY(&t->arena, int64_t, t->count);
-	t->drift_ppm = LK_ARRAY(&t->arena, double, t->count);
-	t->middle_ns = LK_ARRAY(&t->arena, int64_t, t->count);
-	if (!t->shift_ns || !t->drift_ppm || !t->middle_ns) return lk_oom(err);
-	LK_TRY(find_collectives(t, err));
-	LK_TRY(lk_traces_align(t, err));
-	return make_index(t, err);
+static lk_status make(lk_traces *traces, lk_works *const *works, uint32_t work_count, lk_error *err) {
+	LK_TRY(find_ranks(traces, err));
+	LK_TRY(find_world(traces, err));
+	LK_TRY(lk_traces_link(traces, works, work_count, err));
+	for (uint32_t i = 0; i < traces->count; i++)
+		for (size_t w = 0; w < traces->capture[i]->warnings.count; w++)
+			lk_traces_warn(traces, "%s: %s", traces->capture[i]->path, traces->capture[i]->warnings.at[w]);
+	traces->shift_ns = LK_ARRAY(&traces->arena, int64_t, traces->count);
+	traces->drift_ppm = LK_ARRAY(&traces->arena, double, traces->count);
+	traces->middle_ns = LK_ARRAY(&traces->arena, int64_t, traces->count);
+	if (!traces->shift_ns || !traces->drift_ppm || !traces->middle_ns) return lk_oom(err);
+	LK_TRY(find_collectives(traces, err));
+	LK_TRY(lk_traces_align(traces, err));
+	return make_index(traces, err);
 }
 
 static lk_status make_of(lk_capture **captures, uint32_t count, lk_works *const *works, uint32_t work_count,
                          lk_traces **out, lk_error *err) {
-	lk_traces *t = calloc(1, sizeof *t);
-	lk_capture **own = t ? LK_ARRAY(&t->arena, lk_capture *, count) : NULL;
+	lk_traces *traces = calloc(1, sizeof *traces);
+	lk_capture **own = traces ? LK_ARRAY(&traces->arena, lk_capture *, count) : NULL;
 	if (!own) {
 		for (uint32_t i = 0; i < count; i++) lk_capture_free(captures[i]);
-		free(t);
+		free(traces);
 		return lk_oom(err);
 	}
 	if (count) memcpy(own, captures, count * sizeof *own);
-	t->capture = own;
-	t->count = count;
-	lk_status status = count ? make(t, works, work_count, err) : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
-	if (status == LK_OK) *out = t;
-	else lk_traces_free(t);
+	traces->capture = own;
+	traces->count = count;
+	lk_status status = count ? make(traces, works, work_count, err) : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
+	if (status == LK_OK) *out = traces;
+	else lk_traces_free(traces);
 	return status;
 }
 
@@ -236,15 +236,15 @@ lk_status lk_traces_join(lk_trace_files *files, lk_traces **out, lk_error *err) 
 	return make_of(files->capture, count, files->works, files->work_count, out, err);
 }
 
-void lk_traces_free(lk_traces *t) {
-	if (!t) return;
-	for (uint32_t i = 0; i < t->count; i++) lk_capture_free(t->capture[i]);
-	lk_vec_free(&t->matches);
-	lk_vec_free(&t->members);
-	lk_vec_free(&t->groups);
-	lk_vec_free(&t->problems);
-	lk_vec_free(&t->warnings);
-	lk_vec_free(&t->notes);
-	lk_arena_free(&t->arena);
-	free(t);
+void lk_traces_free(lk_traces *traces) {
+	if (!traces) return;
+	for (uint32_t i = 0; i < traces->count; i++) lk_capture_free(traces->capture[i]);
+	lk_vec_free(&traces->matches);
+	lk_vec_free(&traces->members);
+	lk_vec_free(&traces->groups);
+	lk_vec_free(&traces->problems);
+	lk_vec_free(&traces->warnings);
+	lk_vec_free(&traces->notes);
+	lk_arena_free(&traces->arena);
+	free(traces);
 }

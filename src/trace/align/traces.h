@@ -64,9 +64,9 @@ lk_status lk_traces_make(lk_capture **captures, uint32_t count, lk_traces **out,
 void lk_traces_free(lk_traces *traces);
 
 /* A capture's own time on the clock of all. */
-static inline int64_t lk_traces_time(const lk_traces *t, uint32_t capture, int64_t own_ns) {
-	double drift = t->drift_ppm[capture] * 1e-6 * ((double)own_ns - (double)t->middle_ns[capture]);
-	return own_ns + t->shift_ns[capture] + (int64_t)drift;
+static inline int64_t lk_traces_time(const lk_traces *traces, uint32_t capture, int64_t own_ns) {
+	double drift = traces->drift_ppm[capture] * 1e-6 * ((double)own_ns - (double)traces->middle_ns[capture]);
+	return own_ns + traces->shift_ns[capture] + (int64_t)drift;
 }
 
 /* The match that an event of a capture is part of, and its place there; NULL if none. */

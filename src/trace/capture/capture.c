@@ -227,14 +227,14 @@ static bool is_launch(const lk_capture *c, uint32_t i) {
 	return c->kind[i] == LK_EVENT_RUNTIME && c->correlation[i];
 }
 
-static struct launch_slot *launch_at(const struct launch_table *t, uint32_t correlation) {
-	size_t at = t->dense ? correlation - t->least : lk_hash64(correlation);
-	for (at &= t->count - 1; t->slots[at].correlation && t->slots[at].correlation != correlation;)
-		at = (at + 1) & (t->count - 1);
-	return &t->slots[at];
+static struct launch_slot *launch_at(const struct launch_table *table, uint32_t correlation) {
+	size_t at = table->dense ? correlation - table->least : lk_hash64(correlation);
+	for (at &= table->count - 1; table->slots[at].correlation && table->slots[at].correlation != correlation;)
+		at = (at + 1) & (table->count - 1);
+	return &table->slots[at];
 }
 
-static bool collect_launches(const lk_capture *c, struct launch_table *t) {
+static bool collect_launches(const lk_capture *c, struct launch_table *table) {
 	uint32_t calls = 0, least = UINT32_MAX, most = 0;
 	for (uint32_t i = 0; i < c->count; i++) {
 		if (!is_launch(c, i)) continue;
@@ -242,14 +242,14 @@ static bool collect_launches(const lk_capture *c, struct launch_table *t) {
 		if (c->correlation[i] < least) least = c->correlation[i];
 		if (c->correlation[i] > most) most = c->correlation[i];
 	}
-	*t = (struct launch_table){.count = 16, .least = least};
-	while (t->count < (size_t)calls * 2) t->count *= 2;
-	t->dense = calls && most - least < t->count;
-	t->slots = calloc(t->count, sizeof *t->slots);
-	if (!t->slots) return false;
+	*table = (struct launch_table){.count = 16, .least = least};
+	while (table->count < (size_t)calls * 2) table->count *= 2;
+	table->dense = calls && most - least < table->count;
+	table->slots = calloc(table->count, sizeof *table->slots);
+	if (!table->slots) return false;
 	for (uint32_t i = 0; i < c->count; i++) {
 		if (!is_launch(c, i)) continue;
-		struct launch_slot *slot = launch_at(t, c->correlation[i]);
+		struct launch_slot *slot = launch_at(table, c->correlation[i]);
 		if (!slot->correlation) *slot = (struct launch_slot){c->correlation[i], i};
 	}
 	return true;

@@ -156,8 +156,8 @@ void lk_capture_warn(lk_capture *capture, const char *fmt, ...) LK_PRINTF(2, 3);
 /* Sorts, nests, joins. Times are made to count from the first event. */
 lk_status lk_capture_finish(lk_capture *capture, lk_error *err);
 
-static inline const char *lk_capture_text(const lk_capture *c, uint32_t id) { return lk_intern_text(c->names, id); }
-static inline int64_t lk_event_end(const lk_capture *c, uint32_t event) { return c->start_ns[event] + c->dur_ns[event]; }
+static inline const char *lk_capture_text(const lk_capture *capture, uint32_t id) { return lk_intern_text(capture->names, id); }
+static inline int64_t lk_event_end(const lk_capture *capture, uint32_t event) { return capture->start_ns[event] + capture->dur_ns[event]; }
 /* The communication note of an event, or NULL; the sync note likewise. Binary search. */
 const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event);
 const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event);
@@ -224,13 +224,13 @@ typedef struct lk_shape_text {
 	LK_VEC(char) text;
 } lk_shape_text;
 
-static inline const char *lk_shape_text_of(const lk_shape_text *s) { return s->text.count ? s->text.at : ""; }
+static inline const char *lk_shape_text_of(const lk_shape_text *text) { return text->text.count ? text->text.at : ""; }
 /* Appends; false when memory is out. */
-bool lk_shape_put(lk_shape_text *s, const char *text, size_t length);
+bool lk_shape_put(lk_shape_text *shape_text, const char *text, size_t length);
 /* Appends a type as Kineto writes it: of "Tensor(float)" what is inside, of "GenericList[Tensor(float),...]"
  * "TensorList(float)". */
-bool lk_shape_put_type(lk_shape_text *s, const char *text, size_t length);
+bool lk_shape_put_type(lk_shape_text *shape_text, const char *text, size_t length);
 /* Puts in its place what Python printed: "[[4, 5], []]", "['Tensor(float)', 'Int']". */
-bool lk_shape_python(lk_shape_text *s, const char *text, size_t length);
+bool lk_shape_python(lk_shape_text *shape_text, const char *text, size_t length);
 
 #endif

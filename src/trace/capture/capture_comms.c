@@ -29,10 +29,10 @@ struct state {
 enum { UNKNOWN, OTHER, DEVICE_ANNOTATION, HOST_ANNOTATION, PARAMETERS, COMM_KERNEL };
 
 /* What a name says; looked up once per name. */
-static uint8_t trait_of(const struct state *s, uint32_t name) {
-	uint8_t *t = &s->traits[name];
+static uint8_t trait_of(const struct state *state, uint32_t name) {
+	uint8_t *t = &state->traits[name];
 	if (*t != UNKNOWN) return *t;
-	const char *text = lk_capture_text(s->c, name);
+	const char *text = lk_capture_text(state->c, name);
 	unsigned kind;
 	*t = OTHER;
 	if (strcmp(text, "record_param_comms") == 0) *t = PARAMETERS;
@@ -74,26 +74,26 @@ static void first_type(const char *types, char *out, size_t size) {
 }
 
 /* How many elements come out where so many go in. */
-static int64_t elements_out(const lk_comm_note *n) {
-	if (n->in_elements < 0) return -1;
-	bool spreads = n->kind == LK_OP_ALLGATHER || n->kind == LK_OP_REDUCESCATTER;
-	if (n->kind == LK_OP_COUNT || (spreads && n->group_size <= 0)) return -1;
-	if (n->kind == LK_OP_REDUCESCATTER) return n->in_elements / n->group_size;
-	if (n->kind == LK_OP_ALLGATHER)
-		return n->in_elements < INT64_MAX / n->group_size ? n->in_elements * n->group_size : -1;
-	return n->in_elements;
+static int64_t elements_out(const lk_comm_note *note) {
+	if (note->in_elements < 0) return -1;
+	bool spreads = note->kind == LK_OP_ALLGATHER || note->kind == LK_OP_REDUCESCATTER;
+	if (note->kind == LK_OP_COUNT || (spreads && note->group_size <= 0)) return -1;
+	if (note->kind == LK_OP_REDUCESCATTER) return note->in_elements / note->group_size;
+	if (note->kind == LK_OP_ALLGATHER)
+		return note->in_elements < INT64_MAX / note->group_size ? note->in_elements * note->group_size : -1;
+	return note->in_elements;
 }
 
-static lk_status sizes_from_shapes(lk_capture *c, uint32_t event, lk_comm_note *n, lk_error *err) {
+static lk_status sizes_from_shapes(lk_capture *capture, uint32_t event, lk_comm_note *note, lk_error *err) {
 	char type[64];
-	if (c->kind[event] != LK_EVENT_OP && c->kind[event] != LK_EVENT_NOTE) return LK_OK;
-	first_type(lk_capture_text(c, c->types[event]), type, sizeof type);
-	if (!n->element_bytes) n->element_bytes = (uint8_t)lk_comm_element_bytes(type);
-	if (!n->element_bytes) return LK_OK; /* a TensorList has no shape of its own */
-	if (!n->dtype) n->dtype = lk_intern_id(c->names, type);
-	if (n->dtype == LK_NONE) return lk_oom(err);
-	if (n->in_elements < 0) n->in_elements = elements_of(lk_capture_text(c, c->shape[event]));
-	if (n->out_elements < 0) n->out_elements = elements_out(n);
+	if (capture->kind[event] != LK_EVENT_OP && capture->kind[event] != LK_EVENT_NOTE) return LK_OK;
+	first_type(lk_capture_text(capture, capture->types[event]), type, sizeof type);
+	if (!note->element_bytes) note->element_bytes = (uint8_t)lk_comm_element_bytes(type);
+	if (!note->element_bytes) return LK_OK; /* a TensorList has no shape of its own */
+	if (!note->dtype) note->dtype = lk_intern_id(capture->names, type);
+	if (note->dtype == LK_NONE) return lk_oom(err);
+	if (note->in_elements < 0) note->in_elements = elements_of(lk_capture_text(capture, capture->shape[event]));
+	if (note->out_elements < 0) note->out_elements = elements_out(note);
 	return LK_OK;
 }
 
@@ -114,16 +114,16 @@ static int by_event(const void *a, const void *b) {
 }
 
 /* The note that the reader made of an event, or NULL. */
-static const lk_comm_note *read_note(const struct state *s, uint32_t event) {
+static const lk_comm_note *read_note(const struct state *state, uint32_t event) {
 	lk_comm_note key = {.event = event};
-	return s->read ? bsearch(&key, s->c->comms.at, s->read, sizeof key, by_event) : NULL;
+	return state->read ? bsearch(&key, state->c->comms.at, state->read, sizeof key, by_event) : NULL;
 }
 
 /* The innermost annotation around an event of a thread, else the operation with parameters. */
-static uint32_t cause_of(const struct state *s, uint32_t event) {
+static uint32_t cause_of(const struct state *state, uint32_t event) {
 	uint32_t parameters = LK_NONE;
-	for (int i = 0; event != LK_NONE && i < MOST_PARENTS; i++, event = s->c->parent[event]) {
-		uint8_t trait = trait_of(s, s->c->name[event]);
+	for (int i = 0; event != LK_NONE && i < MOST_PARENTS; i++, event = state->c->parent[event]) {
+		uint8_t trait = trait_of(state, state->c->name[event]);
 		if (trait == DEVICE_ANNOTATION || trait == HOST_ANNOTATION) return event;
 		if (trait == PARAMETERS && parameters == LK_NONE) parameters = event;
 	}
@@ -131,42 +131,42 @@ static uint32_t cause_of(const struct state *s, uint32_t event) {
 }
 
 /* The operation with parameters around an annotation, if the reader noted what they were. */
-static const lk_comm_note *parameters_of(const struct state *s, uint32_t event) {
-	for (int i = 0; event != LK_NONE && i < MOST_PARENTS; i++, event = s->c->parent[event])
-		if (trait_of(s, s->c->name[event]) == PARAMETERS) return read_note(s, event);
+static const lk_comm_note *parameters_of(const struct state *state, uint32_t event) {
+	for (int i = 0; event != LK_NONE && i < MOST_PARENTS; i++, event = state->c->parent[event])
+		if (trait_of(state, state->c->name[event]) == PARAMETERS) return read_note(state, event);
 	return NULL;
 }
 
 /* What the annotation `cause` (or LK_NONE) tells about a communication of `kind`. */
-static lk_status note_of(struct state *s, uint32_t event, uint32_t cause, unsigned kind, lk_comm_note *n, lk_error *err) {
-	*n = (lk_comm_note){.event = event, .kind = (uint8_t)kind, .peer = -1, .in_elements = -1, .out_elements = -1};
+static lk_status note_of(struct state *state, uint32_t event, uint32_t cause, unsigned kind, lk_comm_note *note, lk_error *err) {
+	*note = (lk_comm_note){.event = event, .kind = (uint8_t)kind, .peer = -1, .in_elements = -1, .out_elements = -1};
 	if (cause == LK_NONE) return LK_OK;
-	const lk_comm_note *stated = parameters_of(s, cause);
+	const lk_comm_note *stated = parameters_of(state, cause);
 	if (stated) {
-		*n = *stated;
-		n->event = event;
+		*note = *stated;
+		note->event = event;
 	}
-	const char *name = lk_capture_text(s->c, s->c->name[cause]);
-	unsigned said = trait_of(s, s->c->name[cause]) == PARAMETERS ? LK_OP_COUNT : lk_comm_kind(name);
+	const char *name = lk_capture_text(state->c, state->c->name[cause]);
+	unsigned said = trait_of(state, state->c->name[cause]) == PARAMETERS ? LK_OP_COUNT : lk_comm_kind(name);
 	/* A kernel's name is sure, but for those that all point-to-point traffic shares. */
-	if (kind != LK_OP_COUNT && kind != LK_OP_ALLTOALL) n->kind = (uint8_t)kind;
-	else if (said != LK_OP_COUNT) n->kind = (uint8_t)said;
-	if (n->peer < 0 && (n->kind == LK_OP_SEND || n->kind == LK_OP_RECV)) n->peer = peer_of(name);
-	return sizes_from_shapes(s->c, cause, n, err);
+	if (kind != LK_OP_COUNT && kind != LK_OP_ALLTOALL) note->kind = (uint8_t)kind;
+	else if (said != LK_OP_COUNT) note->kind = (uint8_t)said;
+	if (note->peer < 0 && (note->kind == LK_OP_SEND || note->kind == LK_OP_RECV)) note->peer = peer_of(name);
+	return sizes_from_shapes(state->c, cause, note, err);
 }
 
-static lk_status add_kernel(struct state *s, uint32_t event, lk_error *err) {
-	lk_capture *c = s->c;
+static lk_status add_kernel(struct state *state, uint32_t event, lk_error *err) {
+	lk_capture *capture = state->c;
 	lk_comm_note n;
 	unsigned kind;
-	uint32_t call = c->launch[event], cause = call == LK_NONE ? LK_NONE : cause_of(s, call);
-	lk_comm_kernel(lk_capture_text(c, c->name[event]), &kind);
-	LK_TRY(note_of(s, event, cause, kind, &n, err));
-	if (!lk_push(&c->comms)) return lk_oom(err);
-	*lk_last(&c->comms) = n;
+	uint32_t call = capture->launch[event], cause = call == LK_NONE ? LK_NONE : cause_of(state, call);
+	lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
+	LK_TRY(note_of(state, event, cause, kind, &n, err));
+	if (!lk_push(&capture->comms)) return lk_oom(err);
+	*lk_last(&capture->comms) = n;
 	if (cause == LK_NONE) return LK_OK;
-	if (!lk_push(&s->joined)) return lk_oom(err);
-	*lk_last(&s->joined) = (struct joined){cause, (uint32_t)c->comms.count - 1};
+	if (!lk_push(&state->joined)) return lk_oom(err);
+	*lk_last(&state->joined) = (struct joined){cause, (uint32_t)capture->comms.count - 1};
 	return LK_OK;
 }
 
@@ -176,58 +176,58 @@ static int by_cause(const void *a, const void *b) {
 }
 
 /* One annotation that launched several kernels states the size of all together: of each it is not known. */
-static void drop_shared_sizes(struct state *s) {
-	if (s->joined.count) qsort(s->joined.at, s->joined.count, sizeof *s->joined.at, by_cause);
-	for (size_t i = 0; i < s->joined.count; i++) {
-		const struct joined *j = &s->joined.at[i];
-		bool shared = (i > 0 && j[-1].cause == j->cause) || (i + 1 < s->joined.count && j[1].cause == j->cause);
-		if (shared) s->c->comms.at[j->note].in_elements = s->c->comms.at[j->note].out_elements = -1;
+static void drop_shared_sizes(struct state *state) {
+	if (state->joined.count) qsort(state->joined.at, state->joined.count, sizeof *state->joined.at, by_cause);
+	for (size_t i = 0; i < state->joined.count; i++) {
+		const struct joined *joined = &state->joined.at[i];
+		bool shared = (i > 0 && joined[-1].cause == joined->cause) || (i + 1 < state->joined.count && joined[1].cause == joined->cause);
+		if (shared) state->c->comms.at[joined->note].in_elements = state->c->comms.at[joined->note].out_elements = -1;
 	}
 }
 
 /* Annotations of hosts, where nothing ran on a device. */
-static lk_status add_host(struct state *s, lk_error *err) {
-	lk_capture *c = s->c;
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (c->kind[i] != LK_EVENT_NOTE || trait_of(s, c->name[i]) != HOST_ANNOTATION || read_note(s, i)) continue;
+static lk_status add_host(struct state *state, lk_error *err) {
+	lk_capture *capture = state->c;
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (capture->kind[i] != LK_EVENT_NOTE || trait_of(state, capture->name[i]) != HOST_ANNOTATION || read_note(state, i)) continue;
 		lk_comm_note n;
-		LK_TRY(note_of(s, i, i, LK_OP_COUNT, &n, err));
-		if (!lk_push(&c->comms)) return lk_oom(err);
-		*lk_last(&c->comms) = n;
+		LK_TRY(note_of(state, i, i, LK_OP_COUNT, &n, err));
+		if (!lk_push(&capture->comms)) return lk_oom(err);
+		*lk_last(&capture->comms) = n;
 	}
 	return LK_OK;
 }
 
 /* What enqueued a communication is not one more of it. */
-static void drop_parameters(struct state *s, bool kernels) {
-	lk_capture *c = s->c;
+static void drop_parameters(struct state *state, bool kernels) {
+	lk_capture *capture = state->c;
 	size_t kept = 0;
-	for (size_t i = 0; i < c->comms.count; i++) {
-		uint32_t event = c->comms.at[i].event;
-		bool carried = kernels ? lk_event_on_device(c->kind[event]) : c->kind[event] == LK_EVENT_NOTE;
-		if (carried) c->comms.at[kept++] = c->comms.at[i];
+	for (size_t i = 0; i < capture->comms.count; i++) {
+		uint32_t event = capture->comms.at[i].event;
+		bool carried = kernels ? lk_event_on_device(capture->kind[event]) : capture->kind[event] == LK_EVENT_NOTE;
+		if (carried) capture->comms.at[kept++] = capture->comms.at[i];
 	}
-	if (kept) c->comms.count = kept;
+	if (kept) capture->comms.count = kept;
 }
 
-static lk_status join(struct state *s, lk_error *err) {
-	lk_capture *c = s->c;
+static lk_status join(struct state *state, lk_error *err) {
+	lk_capture *capture = state->c;
 	bool kernels = false;
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (c->kind[i] != LK_EVENT_KERNEL || trait_of(s, c->name[i]) != COMM_KERNEL) continue;
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (capture->kind[i] != LK_EVENT_KERNEL || trait_of(state, capture->name[i]) != COMM_KERNEL) continue;
 		kernels = true;
-		if (!read_note(s, i)) LK_TRY(add_kernel(s, i, err));
+		if (!read_note(state, i)) LK_TRY(add_kernel(state, i, err));
 	}
-	drop_shared_sizes(s);
-	if (!kernels) LK_TRY(add_host(s, err));
-	drop_parameters(s, kernels);
+	drop_shared_sizes(state);
+	if (!kernels) LK_TRY(add_host(state, err));
+	drop_parameters(state, kernels);
 	return LK_OK;
 }
 
-lk_status lk_capture_join_comms(lk_capture *c, lk_error *err) {
-	struct state s = {.c = c, .read = c->comms.count};
-	if (s.read) qsort(c->comms.at, s.read, sizeof *c->comms.at, by_event);
-	s.traits = calloc(lk_intern_count(c->names) + 1, 1);
+lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err) {
+	struct state s = {.c = capture, .read = capture->comms.count};
+	if (s.read) qsort(capture->comms.at, s.read, sizeof *capture->comms.at, by_event);
+	s.traits = calloc(lk_intern_count(capture->names) + 1, 1);
 	lk_status status = s.traits ? join(&s, err) : lk_oom(err);
 	free(s.traits);
 	lk_vec_free(&s.joined);

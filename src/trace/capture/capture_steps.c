@@ -22,29 +22,29 @@ static lk_status add(lk_capture_steps *out, uint32_t event, int64_t number, int6
 }
 
 /* The first and the last moment of anything. */
-static void extent(const lk_capture *c, int64_t *first, int64_t *last) {
+static void extent(const lk_capture *capture, int64_t *first, int64_t *last) {
 	*first = *last = 0;
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (i == 0 || c->start_ns[i] < *first) *first = c->start_ns[i];
-		if (i == 0 || lk_event_end(c, i) > *last) *last = lk_event_end(c, i);
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (i == 0 || capture->start_ns[i] < *first) *first = capture->start_ns[i];
+		if (i == 0 || lk_event_end(capture, i) > *last) *last = lk_event_end(capture, i);
 	}
 }
 
-static lk_status annotated(const lk_capture *c, lk_capture_steps *out, lk_error *err) {
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (c->kind[i] != LK_EVENT_NOTE) continue;
-		const char *name = lk_capture_text(c, c->name[i]);
+static lk_status annotated(const lk_capture *capture, lk_capture_steps *out, lk_error *err) {
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (capture->kind[i] != LK_EVENT_NOTE) continue;
+		const char *name = lk_capture_text(capture, capture->name[i]);
 		if (!begins(name, profiler_step)) continue;
-		LK_TRY(add(out, i, strtoll(name + strlen(profiler_step), NULL, 10), c->start_ns[i], lk_event_end(c, i), err));
+		LK_TRY(add(out, i, strtoll(name + strlen(profiler_step), NULL, 10), capture->start_ns[i], lk_event_end(capture, i), err));
 	}
 	return LK_OK;
 }
 
 /* From one start of data loading to the next; the last one ends where everything does. */
-static lk_status between_loads(const lk_capture *c, int64_t last, lk_capture_steps *out, lk_error *err) {
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (c->kind[i] != LK_EVENT_NOTE || !begins(lk_capture_text(c, c->name[i]), data_loading)) continue;
-		LK_TRY(add(out, i, 0, c->start_ns[i], c->start_ns[i], err));
+static lk_status between_loads(const lk_capture *capture, int64_t last, lk_capture_steps *out, lk_error *err) {
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (capture->kind[i] != LK_EVENT_NOTE || !begins(lk_capture_text(capture, capture->name[i]), data_loading)) continue;
+		LK_TRY(add(out, i, 0, capture->start_ns[i], capture->start_ns[i], err));
 	}
 	if (out->count < 2) return out->count = 0, LK_OK;
 	qsort(out->at, out->count, sizeof *out->at, by_start);
@@ -56,12 +56,12 @@ static lk_status between_loads(const lk_capture *c, int64_t last, lk_capture_ste
 	return LK_OK;
 }
 
-lk_status lk_capture_find_steps(const lk_capture *c, lk_capture_steps *out, lk_error *err) {
+lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err) {
 	int64_t first, last;
-	extent(c, &first, &last);
+	extent(capture, &first, &last);
 	out->count = 0;
-	LK_TRY(annotated(c, out, err));
-	if (!out->count) LK_TRY(between_loads(c, last, out, err));
+	LK_TRY(annotated(capture, out, err));
+	if (!out->count) LK_TRY(between_loads(capture, last, out, err));
 	if (!out->count) return add(out, LK_NONE, 0, first, last, err);
 	qsort(out->at, out->count, sizeof *out->at, by_start);
 	return LK_OK;

@@ -72,16 +72,16 @@ static bool is_true(const char *values, int index) {
 }
 
 bool lk_conv_result(const char *name, const char *dims, const char *values, char *out, size_t size) {
-	const struct signature *s = NULL;
-	for (size_t i = 0; i < sizeof signatures / sizeof *signatures && !s; i++)
-		if (strcmp(name, signatures[i].name) == 0) s = &signatures[i];
+	const struct signature *signature = NULL;
+	for (size_t i = 0; i < sizeof signatures / sizeof *signatures && !signature; i++)
+		if (strcmp(name, signatures[i].name) == 0) signature = &signatures[i];
 	double in[MOST], weight[MOST], stride[MOST], padding[MOST], dilation[MOST];
-	int rank = s ? numbers(dims, 0, in) : -1;
-	if (rank < 3 || numbers(dims, 1, weight) != rank || !per_dimension(values, s->stride, rank - 2, 1, stride) ||
-		!per_dimension(values, s->padding, rank - 2, 0, padding) ||
-		!per_dimension(values, s->dilation, rank - 2, 1, dilation))
+	int rank = signature ? numbers(dims, 0, in) : -1;
+	if (rank < 3 || numbers(dims, 1, weight) != rank || !per_dimension(values, signature->stride, rank - 2, 1, stride) ||
+		!per_dimension(values, signature->padding, rank - 2, 0, padding) ||
+		!per_dimension(values, signature->dilation, rank - 2, 1, dilation))
 		return false;
-	if (is_true(values, s->transposed)) return false;
+	if (is_true(values, signature->transposed)) return false;
 	int length = snprintf(out, size, "[[%.0f,%.0f", in[0], weight[0]);
 	for (int d = 0; d < rank - 2; d++) {
 		double points = floor((in[d + 2] + 2 * padding[d] - dilation[d] * (weight[d + 2] - 1) - 1) / stride[d]) + 1;

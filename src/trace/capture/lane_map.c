@@ -15,9 +15,9 @@ static struct lk_lane_slot *slot_of(const lk_lane_map *map, lk_lane_key key) {
 	uint64_t seed = (uint64_t)(uintptr_t)map->slots;
 	uint64_t hash = lk_hash64(lk_hash64((uint64_t)key.process ^ seed) ^ ((uint64_t)key.thread * 2 + key.stream));
 	for (size_t i = hash & (map->capacity - 1);; i = (i + 1) & (map->capacity - 1)) {
-		struct lk_lane_slot *s = &map->slots[i];
-		if (!s->used) return s;
-		if (s->key.process == key.process && s->key.thread == key.thread && s->key.stream == key.stream) return s;
+		struct lk_lane_slot *slot = &map->slots[i];
+		if (!slot->used) return slot;
+		if (slot->key.process == key.process && slot->key.thread == key.thread && slot->key.stream == key.stream) return slot;
 	}
 }
 
@@ -34,17 +34,17 @@ static bool grow(lk_lane_map *map) {
 
 uint32_t *lk_lane_map_at(lk_lane_map *map, lk_lane_key key) {
 	if (map->count >= map->capacity / 2 && !grow(map)) return NULL;
-	struct lk_lane_slot *s = slot_of(map, key);
-	if (!s->used) {
-		*s = (struct lk_lane_slot){key, UINT32_MAX, true};
+	struct lk_lane_slot *slot = slot_of(map, key);
+	if (!slot->used) {
+		*slot = (struct lk_lane_slot){key, UINT32_MAX, true};
 		map->count++;
 	}
-	return &s->value;
+	return &slot->value;
 }
 
 uint32_t lk_lane_map_find(const lk_lane_map *map, lk_lane_key key) {
-	const struct lk_lane_slot *s = map->capacity ? slot_of(map, key) : NULL;
-	return s && s->used ? s->value : UINT32_MAX;
+	const struct lk_lane_slot *slot = map->capacity ? slot_of(map, key) : NULL;
+	return slot && slot->used ? slot->value : UINT32_MAX;
 }
 
 void lk_lane_map_free(lk_lane_map *map) {

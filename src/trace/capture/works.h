@@ -91,7 +91,7 @@ uint32_t lk_works_add(lk_works *works, const lk_work *work);
 void lk_works_warn(lk_works *works, const char *fmt, ...) LK_PRINTF(2, 3);
 lk_status lk_works_finish(lk_works *works, lk_error *err);
 
-static inline const char *lk_works_text(const lk_works *w, uint32_t id) { return lk_intern_text(w->names, id); }
+static inline const char *lk_works_text(const lk_works *works, uint32_t id) { return lk_intern_text(works->names, id); }
 /* The communication of a work, or NULL. */
 const lk_work_comm *lk_works_comm(const lk_works *works, uint32_t work);
 /* The work with this id; LK_NONE. */

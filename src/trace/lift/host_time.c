@@ -31,17 +31,17 @@ static bool loads_data(const char *name) {
 }
 
 /* Annotations that stand for an operation: what they enclose is theirs. Others are only names for a stretch of time. */
-static bool is_op(const lk_capture *c, uint32_t event) {
-	if (c->kind[event] == LK_EVENT_OP) return true;
-	if (c->kind[event] != LK_EVENT_NOTE) return false;
-	const char *name = lk_capture_text(c, c->name[event]);
+static bool is_op(const lk_capture *capture, uint32_t event) {
+	if (capture->kind[event] == LK_EVENT_OP) return true;
+	if (capture->kind[event] != LK_EVENT_NOTE) return false;
+	const char *name = lk_capture_text(capture, capture->name[event]);
 	return loads_data(name) || begins(name, "Optimizer.");
 }
 
-lk_call_kind lk_host_call(const lk_capture *c, uint32_t event) {
-	if (c->kind[event] != LK_EVENT_RUNTIME) return LK_CALL_NONE;
-	if (c->launch[event] != LK_NONE) return LK_CALL_LAUNCH;
-	const char *name = lk_capture_text(c, c->name[event]);
+lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event) {
+	if (capture->kind[event] != LK_EVENT_RUNTIME) return LK_CALL_NONE;
+	if (capture->launch[event] != LK_NONE) return LK_CALL_LAUNCH;
+	const char *name = lk_capture_text(capture, capture->name[event]);
 	if (strstr(name, "StreamWaitEvent")) return LK_CALL_STREAM_WAIT;
 	if (strstr(name, "Synchronize")) return LK_CALL_SYNC;
 	return LK_CALL_NONE;
@@ -53,106 +53,106 @@ static uint32_t mix(uint32_t path, uint32_t name) {
 
 /* ---- phases ---- */
 
-static lk_phase phase_of(const struct walk *w) {
-	for (int i = w->depth; i > 0; i--) {
-		const char *name = lk_capture_text(w->c, w->c->name[w->open[i].event]);
+static lk_phase phase_of(const struct walk *walk) {
+	for (int i = walk->depth; i > 0; i--) {
+		const char *name = lk_capture_text(walk->c, walk->c->name[walk->open[i].event]);
 		if (begins(name, "Optimizer.step")) return LK_PHASE_OPTIMIZER;
 		if (begins(name, "Optimizer.")) return LK_PHASE_OTHER;
 		if (begins(name, "autograd::engine")) return LK_PHASE_BACKWARD;
 	}
-	return w->backward ? LK_PHASE_BACKWARD : LK_PHASE_FORWARD;
+	return walk->backward ? LK_PHASE_BACKWARD : LK_PHASE_FORWARD;
 }
 
-static bool loading(const struct walk *w) {
-	for (int i = w->depth; i > 0; i--)
-		if (loads_data(lk_capture_text(w->c, w->c->name[w->open[i].event]))) return true;
+static bool loading(const struct walk *walk) {
+	for (int i = walk->depth; i > 0; i--)
+		if (loads_data(lk_capture_text(walk->c, walk->c->name[walk->open[i].event]))) return true;
 	return false;
 }
 
 /* ---- pieces ---- */
 
-static void put(struct walk *w, uint32_t event, uint32_t name, int term, lk_call_kind call, int64_t start, int64_t end) {
-	if (start < w->from) start = w->from;
-	if (end > w->to) end = w->to;
+static void put(struct walk *walk, uint32_t event, uint32_t name, int term, lk_call_kind call, int64_t start, int64_t end) {
+	if (start < walk->from) start = walk->from;
+	if (end > walk->to) end = walk->to;
 	if (end < start || (end == start && call == LK_CALL_NONE)) return;
 	/* A call whose begin lies outside is another stretch's. */
-	if (call != LK_CALL_NONE && event != LK_NONE && w->c->start_ns[event] < w->from) call = LK_CALL_NONE;
-	if (!lk_push(w->out)) {
-		w->no_memory = true;
+	if (call != LK_CALL_NONE && event != LK_NONE && walk->c->start_ns[event] < walk->from) call = LK_CALL_NONE;
+	if (!lk_push(walk->out)) {
+		walk->no_memory = true;
 		return;
 	}
-	*lk_last(w->out) = (lk_host_piece){
-		.event = event, .name = name, .path = w->open[w->depth].path, .term = (uint8_t)term, .call = (uint8_t)call,
-		.phase = (uint8_t)phase_of(w), .loading = loading(w), .start_ns = start, .dur_ns = end - start,
+	*lk_last(walk->out) = (lk_host_piece){
+		.event = event, .name = name, .path = walk->open[walk->depth].path, .term = (uint8_t)term, .call = (uint8_t)call,
+		.phase = (uint8_t)phase_of(walk), .loading = loading(walk), .start_ns = start, .dur_ns = end - start,
 	};
 }
 
 /* The time of the innermost operation from its cursor to `until`, where something of it begins, or it ends. */
-static void account(struct walk *w, int64_t until, uint32_t next, bool over) {
-	struct open_op *o = &w->open[w->depth];
-	if (w->depth == 0) {
-		put(w, next, next == LK_NONE ? 0 : w->c->name[next], LK_T1, LK_CALL_NONE, o->cursor, until);
+static void account(struct walk *walk, int64_t until, uint32_t next, bool over) {
+	struct open_op *open_op = &walk->open[walk->depth];
+	if (walk->depth == 0) {
+		put(walk, next, next == LK_NONE ? 0 : walk->c->name[next], LK_T1, LK_CALL_NONE, open_op->cursor, until);
 	} else {
-		int term = over ? (o->had ? LK_T3 : LK_T5) : o->had ? LK_T5 : LK_T2;
-		put(w, o->event, w->c->name[o->event], term, LK_CALL_NONE, o->cursor, until);
+		int term = over ? (open_op->had ? LK_T3 : LK_T5) : open_op->had ? LK_T5 : LK_T2;
+		put(walk, open_op->event, walk->c->name[open_op->event], term, LK_CALL_NONE, open_op->cursor, until);
 	}
-	if (until > o->cursor) o->cursor = until;
+	if (until > open_op->cursor) open_op->cursor = until;
 }
 
-static void close_op(struct walk *w) {
-	struct open_op *o = &w->open[w->depth], *outer = &w->open[w->depth - 1];
-	account(w, o->end, LK_NONE, true);
-	if (o->cursor > outer->cursor) outer->cursor = o->cursor;
+static void close_op(struct walk *walk) {
+	struct open_op *open_op = &walk->open[walk->depth], *outer = &walk->open[walk->depth - 1];
+	account(walk, open_op->end, LK_NONE, true);
+	if (open_op->cursor > outer->cursor) outer->cursor = open_op->cursor;
 	outer->had = true;
-	w->depth--;
+	walk->depth--;
 }
 
-static void close_until(struct walk *w, int64_t time) {
-	while (w->depth > 0 && w->open[w->depth].end <= time) close_op(w);
+static void close_until(struct walk *walk, int64_t time) {
+	while (walk->depth > 0 && walk->open[walk->depth].end <= time) close_op(walk);
 }
 
-static void open_event(struct walk *w, uint32_t event) {
-	const lk_capture *c = w->c;
-	if (w->depth + 1 >= MOST_OPEN) return;
-	account(w, c->start_ns[event], event, false);
-	const struct open_op *outer = &w->open[w->depth];
-	int64_t end = lk_event_end(c, event);
-	w->open[w->depth + 1] = (struct open_op){
-		.event = event, .path = mix(outer->path, c->name[event]), .cursor = c->start_ns[event],
-		.end = w->depth && end > outer->end ? outer->end : end,
+static void open_event(struct walk *walk, uint32_t event) {
+	const lk_capture *capture = walk->c;
+	if (walk->depth + 1 >= MOST_OPEN) return;
+	account(walk, capture->start_ns[event], event, false);
+	const struct open_op *outer = &walk->open[walk->depth];
+	int64_t end = lk_event_end(capture, event);
+	walk->open[walk->depth + 1] = (struct open_op){
+		.event = event, .path = mix(outer->path, capture->name[event]), .cursor = capture->start_ns[event],
+		.end = walk->depth && end > outer->end ? outer->end : end,
 	};
-	w->depth++;
+	walk->depth++;
 }
 
-static void call_event(struct walk *w, uint32_t event, lk_call_kind call) {
-	const lk_capture *c = w->c;
-	struct open_op *o = &w->open[w->depth];
-	if (c->start_ns[event] < o->cursor) return; /* inside another call */
-	account(w, c->start_ns[event], event, false);
-	put(w, event, c->name[event], LK_T4, call, c->start_ns[event], lk_event_end(c, event));
-	o->cursor = lk_event_end(c, event);
-	o->had = true;
+static void call_event(struct walk *walk, uint32_t event, lk_call_kind call) {
+	const lk_capture *capture = walk->c;
+	struct open_op *open_op = &walk->open[walk->depth];
+	if (capture->start_ns[event] < open_op->cursor) return; /* inside another call */
+	account(walk, capture->start_ns[event], event, false);
+	put(walk, event, capture->name[event], LK_T4, call, capture->start_ns[event], lk_event_end(capture, event));
+	open_op->cursor = lk_event_end(capture, event);
+	open_op->had = true;
 }
 
 /* Whether a thread's operations are those of autograd's engine. */
-static bool is_backward(const lk_capture *c, uint32_t lane) {
-	for (uint32_t at = c->lanes.at[lane].begin; at < c->lanes.at[lane].end; at++)
-		if (c->kind[c->order[at]] == LK_EVENT_OP)
-			return begins(lk_capture_text(c, c->name[c->order[at]]), "autograd::engine");
+static bool is_backward(const lk_capture *capture, uint32_t lane) {
+	for (uint32_t at = capture->lanes.at[lane].begin; at < capture->lanes.at[lane].end; at++)
+		if (capture->kind[capture->order[at]] == LK_EVENT_OP)
+			return begins(lk_capture_text(capture, capture->name[capture->order[at]]), "autograd::engine");
 	return false;
 }
 
-lk_status lk_host_time(const lk_capture *c, uint32_t lane, int64_t from, int64_t to, lk_host_pieces *out, lk_error *err) {
-	struct walk w = {.c = c, .from = from, .to = to, .out = out, .backward = is_backward(c, lane)};
+lk_status lk_host_time(const lk_capture *capture, uint32_t lane, int64_t from, int64_t to, lk_host_pieces *out, lk_error *err) {
+	struct walk w = {.c = capture, .from = from, .to = to, .out = out, .backward = is_backward(capture, lane)};
 	w.open[0] = (struct open_op){.event = LK_NONE, .cursor = from, .end = INT64_MAX};
-	for (uint32_t at = c->lanes.at[lane].begin; at < c->lanes.at[lane].end; at++) {
-		uint32_t event = c->order[at];
-		if (lk_event_end(c, event) < from) continue;
-		if (c->start_ns[event] >= to) break;
-		lk_call_kind call = lk_host_call(c, event);
-		bool op = is_op(c, event);
+	for (uint32_t at = capture->lanes.at[lane].begin; at < capture->lanes.at[lane].end; at++) {
+		uint32_t event = capture->order[at];
+		if (lk_event_end(capture, event) < from) continue;
+		if (capture->start_ns[event] >= to) break;
+		lk_call_kind call = lk_host_call(capture, event);
+		bool op = is_op(capture, event);
 		if (!op && call == LK_CALL_NONE) continue;
-		close_until(&w, c->start_ns[event]);
+		close_until(&w, capture->start_ns[event]);
 		if (op) open_event(&w, event);
 		else call_event(&w, event, call);
 	}
@@ -161,18 +161,18 @@ lk_status lk_host_time(const lk_capture *c, uint32_t lane, int64_t from, int64_t
 	return w.no_memory ? lk_oom(err) : LK_OK;
 }
 
-lk_status lk_host_overheads(const lk_capture *c, int64_t from, int64_t to, lk_overheads *out, lk_error *err) {
+lk_status lk_host_overheads(const lk_capture *capture, int64_t from, int64_t to, lk_overheads *out, lk_error *err) {
 	lk_host_pieces pieces = {0};
 	lk_status status = LK_OK;
-	for (uint32_t lane = 0; lane < c->lanes.count && status == LK_OK; lane++) {
-		if (c->lanes.at[lane].stream) continue;
+	for (uint32_t lane = 0; lane < capture->lanes.count && status == LK_OK; lane++) {
+		if (capture->lanes.at[lane].stream) continue;
 		pieces.count = 0;
-		status = lk_host_time(c, lane, from, to, &pieces, err);
+		status = lk_host_time(capture, lane, from, to, &pieces, err);
 		for (size_t i = 0; i < pieces.count && status == LK_OK; i++) {
-			const lk_host_piece *p = &pieces.at[i];
+			const lk_host_piece *piece = &pieces.at[i];
 			/* the end, waiting for something to do, waiting for the device */
-			if (p->event == LK_NONE || (p->term == LK_T1 && p->dur_ns > LK_GAP_NS) || p->call == LK_CALL_SYNC) continue;
-			status = lk_overheads_add(out, p->term, lk_capture_text(c, p->name), (double)p->dur_ns * 1e-3, err);
+			if (piece->event == LK_NONE || (piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS) || piece->call == LK_CALL_SYNC) continue;
+			status = lk_overheads_add(out, piece->term, lk_capture_text(capture, piece->name), (double)piece->dur_ns * 1e-3, err);
 		}
 	}
 	lk_vec_free(&pieces);

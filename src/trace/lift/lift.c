@@ -23,14 +23,14 @@ struct lifter {
 
 /* ---- stretches ---- */
 
-static lk_status set_stretch(struct lifter *l, uint32_t capture, uint32_t step, lk_lift_stretch *s) {
+static lk_status set_stretch(struct lifter *lifter, uint32_t capture, uint32_t step, lk_lift_stretch *stretch) {
 	lk_capture_steps steps = {0};
-	const lk_capture *c = l->traces->capture[capture];
-	lk_status status = lk_capture_find_steps(c, &steps, l->err);
+	const lk_capture *c = lifter->traces->capture[capture];
+	lk_status status = lk_capture_find_steps(c, &steps, lifter->err);
 	if (status == LK_OK && step != LK_NONE && step >= steps.count) {
-		status = lk_fail(l->err, LK_ERR_INPUT, c->path, "there is no step %u, only %zu", step, steps.count);
+		status = lk_fail(lifter->err, LK_ERR_INPUT, c->path, "there is no step %u, only %zu", step, steps.count);
 	} else if (status == LK_OK) {
-		*s = (lk_lift_stretch){.from_ns = steps.at[step == LK_NONE ? 0 : step].start_ns,
+		*stretch = (lk_lift_stretch){.from_ns = steps.at[step == LK_NONE ? 0 : step].start_ns,
 		                       .to_ns = steps.at[step == LK_NONE ? steps.count - 1 : step].end_ns,
 		                       .all = steps.at[0].event == LK_NONE};
 	}
@@ -39,33 +39,33 @@ static lk_status set_stretch(struct lifter *l, uint32_t capture, uint32_t step, 
 }
 
 /* Times become picoseconds, of which 2^63 are 106 days: lag and work of one operation are to stay below. */
-static lk_status check_times(const struct lifter *l, uint32_t capture) {
+static lk_status check_times(const struct lifter *lifter, uint32_t capture) {
 	const int64_t longest = INT64_C(1) << 52;
-	const lk_capture *c = l->traces->capture[capture];
+	const lk_capture *c = lifter->traces->capture[capture];
 	for (uint32_t i = 0; i < c->count; i++) {
-		int64_t since = lk_traces_time(l->traces, capture, c->start_ns[i]) - l->origin_ns;
+		int64_t since = lk_traces_time(lifter->traces, capture, c->start_ns[i]) - lifter->origin_ns;
 		if (c->start_ns[i] < longest && c->dur_ns[i] < longest && since < longest && since > -longest) continue;
-		lk_fail(l->err, LK_ERR_INPUT, c->path, "\"%.80s\" begins or ends months from other events", lk_capture_text(c, c->name[i]));
-		return lk_hint(l->err, "the file is damaged or of another run, or its times are not in microseconds");
+		lk_fail(lifter->err, LK_ERR_INPUT, c->path, "\"%.80s\" begins or ends months from other events", lk_capture_text(c, c->name[i]));
+		return lk_hint(lifter->err, "the file is damaged or of another run, or its times are not in microseconds");
 	}
 	return LK_OK;
 }
 
-static bool inside(const struct lifter *l, const lk_match_member *m) {
-	const lk_capture *c = l->traces->capture[m->capture];
-	const lk_lift_stretch *s = &l->stretch[m->capture];
-	uint32_t call = c->launch[m->event];
-	int64_t start = c->start_ns[call == LK_NONE ? m->event : call];
-	return start >= s->from_ns && start < s->to_ns;
+static bool inside(const struct lifter *lifter, const lk_match_member *member) {
+	const lk_capture *capture = lifter->traces->capture[member->capture];
+	const lk_lift_stretch *stretch = &lifter->stretch[member->capture];
+	uint32_t call = capture->launch[member->event];
+	int64_t start = capture->start_ns[call == LK_NONE ? member->event : call];
+	return start >= stretch->from_ns && start < stretch->to_ns;
 }
 
-static void find_meetings(struct lifter *l) {
-	for (size_t m = 0; m < l->traces->matches.count; m++) {
-		const lk_match *match = &l->traces->matches.at[m];
+static void find_meetings(struct lifter *lifter) {
+	for (size_t m = 0; m < lifter->traces->matches.count; m++) {
+		const lk_match *match = &lifter->traces->matches.at[m];
 		uint32_t count = match->end - match->begin;
-		bool all = count > 1 && count == l->traces->groups.at[match->group].count;
-		for (uint32_t i = match->begin; all && i < match->end; i++) all = inside(l, &l->traces->members.at[i]);
-		l->meets[m] = all;
+		bool all = count > 1 && count == lifter->traces->groups.at[match->group].count;
+		for (uint32_t i = match->begin; all && i < match->end; i++) all = inside(lifter, &lifter->traces->members.at[i]);
+		lifter->meets[m] = all;
 	}
 }
 
@@ -75,39 +75,39 @@ struct matched_context {
 };
 
 static bool matched(const void *context, uint32_t event) {
-	const struct matched_context *m = context;
-	const lk_match *match = lk_traces_match(m->l->traces, m->capture, event);
-	return match && m->l->meets[match - m->l->traces->matches.at];
+	const struct matched_context *matched_context = context;
+	const lk_match *match = lk_traces_match(matched_context->l->traces, matched_context->capture, event);
+	return match && matched_context->l->meets[match - matched_context->l->traces->matches.at];
 }
 
 /* ---- meetings ---- */
 
 /* When the last member of a match came, and the median of its ends, in common time. */
-static lk_status meeting_times(const struct lifter *l, const lk_match *match, int64_t *met, int64_t *end) {
+static lk_status meeting_times(const struct lifter *lifter, const lk_match *match, int64_t *met, int64_t *end) {
 	uint32_t count = match->end - match->begin;
 	double *ends = malloc((count + 1) * sizeof *ends);
 	*met = *end = INT64_MIN;
-	if (!ends) return lk_oom(l->err);
+	if (!ends) return lk_oom(lifter->err);
 	for (uint32_t i = 0; i < count; i++) {
-		const lk_match_member *m = &l->traces->members.at[match->begin + i];
-		const lk_capture *c = l->traces->capture[m->capture];
-		int64_t start = lk_traces_time(l->traces, m->capture, c->start_ns[m->event]);
+		const lk_match_member *member = &lifter->traces->members.at[match->begin + i];
+		const lk_capture *capture = lifter->traces->capture[member->capture];
+		int64_t start = lk_traces_time(lifter->traces, member->capture, capture->start_ns[member->event]);
 		if (start > *met) *met = start;
-		ends[i] = (double)(start + c->dur_ns[m->event] - l->origin_ns);
+		ends[i] = (double)(start + capture->dur_ns[member->event] - lifter->origin_ns);
 	}
-	*end = (int64_t)lk_median(ends, count) + l->origin_ns;
+	*end = (int64_t)lk_median(ends, count) + lifter->origin_ns;
 	free(ends);
 	return LK_OK;
 }
 
 /* Every member's time: from the last arrival to the common end. */
-static lk_status set_meetings(struct lifter *l, uint32_t capture) {
-	lk_lifted_rank *rank = &l->out->rank[capture];
+static lk_status set_meetings(struct lifter *lifter, uint32_t capture) {
+	lk_lifted_rank *rank = &lifter->out->rank[capture];
 	for (size_t i = 0; i < rank->ops.count; i++) {
 		lk_lifted_op *op = &rank->ops.at[i];
 		if (op->what != LK_LIFTED_COMM || op->peers) continue;
-		int64_t met, end, shift = lk_traces_time(l->traces, capture, op->start_ns) - op->start_ns;
-		LK_TRY(meeting_times(l, lk_traces_match(l->traces, capture, op->event), &met, &end));
+		int64_t met, end, shift = lk_traces_time(lifter->traces, capture, op->start_ns) - op->start_ns;
+		LK_TRY(meeting_times(lifter, lk_traces_match(lifter->traces, capture, op->event), &met, &end));
 		op->met_ns = met - shift;
 		op->end_ns = end > met ? end - shift : op->met_ns;
 	}
@@ -116,34 +116,34 @@ static lk_status set_meetings(struct lifter *l, uint32_t capture) {
 
 /* ---- the graph ---- */
 
-static const lk_run_group *group_of(const struct lifter *l, uint32_t capture, const lk_lifted_op *op, uint32_t *index) {
-	const lk_match *match = lk_traces_match(l->traces, capture, op->event);
-	*index = match ? match->group : (uint32_t)l->traces->groups.count;
-	return match ? &l->traces->groups.at[match->group] : NULL;
+static const lk_run_group *group_of(const struct lifter *lifter, uint32_t capture, const lk_lifted_op *op, uint32_t *index) {
+	const lk_match *match = lk_traces_match(lifter->traces, capture, op->event);
+	*index = match ? match->group : (uint32_t)lifter->traces->groups.count;
+	return match ? &lifter->traces->groups.at[match->group] : NULL;
 }
 
 /* The team of an operation: its group, or, where this rank meets nobody that was captured, a team of its own and its peers: one
  * peer, of a message. */
-static lk_status team_of(struct lifter *l, uint32_t capture, const lk_lifted_op *op, bool pair, int32_t *team) {
-	uint32_t index, world = (uint32_t)l->traces->world;
-	const lk_run_group *group = group_of(l, capture, op, &index);
+static lk_status team_of(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op, bool pair, int32_t *team) {
+	uint32_t index, world = (uint32_t)lifter->traces->world;
+	const lk_run_group *group = group_of(lifter, capture, op, &index);
 	uint32_t ranks = group && group->size > 0 ? (uint32_t)group->size : world > 1 ? world : 2;
 	if (pair && op->peers) ranks = 2;
 	if (!op->peers) {
-		if (l->team[index] == LK_NONE)
-			l->team[index] = lk_graph_add_team(l->out->graph, group->name, group->captures, group->count,
+		if (lifter->team[index] == LK_NONE)
+			lifter->team[index] = lk_graph_add_team(lifter->out->graph, group->name, group->captures, group->count,
 			                                   ranks > group->count ? ranks : group->count, false);
-		*team = (int32_t)l->team[index];
+		*team = (int32_t)lifter->team[index];
 		return LK_OK;
 	}
-	const lk_graph *g = l->out->graph;
+	const lk_graph *graph = lifter->out->graph;
 	const char *name = group ? group->name : "peers";
-	for (size_t t = 0; t < g->teams.count; t++) {
-		const lk_team *known = &g->teams.at[t];
-		if (known->end - known->begin != 1 || g->team_stages.at[known->begin] != capture || known->ranks != ranks) continue;
-		if (strcmp(lk_intern_text(g->names, known->name), name) == 0) return *team = (int32_t)t, LK_OK;
+	for (size_t t = 0; t < graph->teams.count; t++) {
+		const lk_team *known = &graph->teams.at[t];
+		if (known->end - known->begin != 1 || graph->team_stages.at[known->begin] != capture || known->ranks != ranks) continue;
+		if (strcmp(lk_intern_text(graph->names, known->name), name) == 0) return *team = (int32_t)t, LK_OK;
 	}
-	*team = (int32_t)lk_graph_add_team(l->out->graph, name, &capture, 1, ranks, false);
+	*team = (int32_t)lk_graph_add_team(lifter->out->graph, name, &capture, 1, ranks, false);
 	return LK_OK;
 }
 
@@ -167,8 +167,8 @@ static const char *host_name(const lk_lifted_rank *rank, const lk_host_piece *pi
 }
 
 /* The phase of device work is that of the host operation that launched it: the last one of the program before it. */
-static lk_status fill(struct lifter *l, uint32_t capture, const lk_lifted_op *op, lk_phase *phase, lk_op *out) {
-	const lk_lifted_rank *rank = &l->out->rank[capture];
+static lk_status fill(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op, lk_phase *phase, lk_op *out) {
+	const lk_lifted_rank *rank = &lifter->out->rank[capture];
 	const lk_capture *c = rank->capture;
 	out->kind = LK_OP_HOST;
 	switch (op->what) {
@@ -184,56 +184,56 @@ static lk_status fill(struct lifter *l, uint32_t capture, const lk_lifted_op *op
 	case LK_LIFTED_PEERS: out->name = "peers"; break;
 	case LK_LIFTED_END: out->name = "end of step"; break;
 	default:
-		lk_work_classify(c, &l->kinds, op->event, out);
+		lk_work_classify(c, &lifter->kinds, op->event, out);
 		if (op->what == LK_LIFTED_CARRIED) out->flags = LK_OP_CARRIED;
 		if (op->what != LK_LIFTED_COMM) {
 			/* carried into the step: nobody is met any more */
 			if (out->kind == LK_OP_SEND || out->kind == LK_OP_RECV) out->kind = LK_OP_ALLTOALL;
 			break;
 		}
-		const lk_match *match = lk_traces_match(l->traces, capture, op->event);
+		const lk_match *match = lk_traces_match(lifter->traces, capture, op->event);
 		if (match && match->bytes > 0) out->bytes = (double)match->bytes;
 		out->group = LK_GROUP_TEAM;
-		LK_TRY(team_of(l, capture, op, !lk_op_is_collective(out->kind), &out->channel));
+		LK_TRY(team_of(lifter, capture, op, !lk_op_is_collective(out->kind), &out->channel));
 		/* messages in which a larger group meets: an exchange among all */
-		if (!lk_op_is_collective(out->kind) && l->out->graph->teams.at[out->channel].ranks != 2) out->kind = LK_OP_ALLTOALL;
+		if (!lk_op_is_collective(out->kind) && lifter->out->graph->teams.at[out->channel].ranks != 2) out->kind = LK_OP_ALLTOALL;
 	}
 	out->phase = (uint8_t)*phase;
 	return LK_OK;
 }
 
 /* Every stream of a rank begins when its stretch does. */
-static uint32_t add_starts(struct lifter *l, uint32_t capture) {
-	const lk_lifted_rank *rank = &l->out->rank[capture];
-	int64_t offset = l->out->begin_ps[capture] / PS_PER_NS;
+static uint32_t add_starts(struct lifter *lifter, uint32_t capture) {
+	const lk_lifted_rank *rank = &lifter->out->rank[capture];
+	int64_t offset = lifter->out->begin_ps[capture] / PS_PER_NS;
 	uint32_t starts = 0;
 	for (unsigned s = 0; s < LK_STREAMS && offset > 0; s++) {
 		if (!(rank->streams >> s & 1)) continue;
-		lk_graph_add(l->out->graph, &(lk_op){.kind = LK_OP_HOST, .stream = (uint8_t)s, .name = "begin", .measured_ps = offset * PS_PER_NS,
+		lk_graph_add(lifter->out->graph, &(lk_op){.kind = LK_OP_HOST, .stream = (uint8_t)s, .name = "begin", .measured_ps = offset * PS_PER_NS,
 		                                     .phase = LK_PHASE_OTHER});
 		starts++;
 	}
 	return starts;
 }
 
-static lk_status add_ops(struct lifter *l, uint32_t capture) {
-	lk_lifted_rank *rank = &l->out->rank[capture];
-	uint32_t starts = add_starts(l, capture), deps[1024];
-	l->out->first_op[capture] = l->out->graph->ops.count;
+static lk_status add_ops(struct lifter *lifter, uint32_t capture) {
+	lk_lifted_rank *rank = &lifter->out->rank[capture];
+	uint32_t starts = add_starts(lifter, capture), deps[1024];
+	lifter->out->first_op[capture] = lifter->out->graph->ops.count;
 	lk_phase phase = LK_PHASE_FORWARD;
 	for (uint32_t i = 0; i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
 		lk_op add = {.stream = op->stream, .measured_ps = ps_of(op, lk_lifted_own(rank, i)), .deps = deps};
 		for (uint32_t d = op->dep_begin; d < op->dep_end && add.dep_count < 1024; d++)
 			deps[add.dep_count++] = starts + rank->deps.at[d];
-		LK_TRY(fill(l, capture, op, &phase, &add));
-		lk_graph_add(l->out->graph, &add);
+		LK_TRY(fill(lifter, capture, op, &phase, &add));
+		lk_graph_add(lifter->out->graph, &add);
 	}
 	return LK_OK;
 }
 
-static lk_status name_streams(struct lifter *l, uint32_t capture) {
-	const lk_lifted_rank *rank = &l->out->rank[capture];
+static lk_status name_streams(struct lifter *lifter, uint32_t capture) {
+	const lk_lifted_rank *rank = &lifter->out->rank[capture];
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		char name[64];
 		if (!(rank->streams >> s & 1)) continue;
@@ -243,79 +243,79 @@ static lk_status name_streams(struct lifter *l, uint32_t capture) {
 			const lk_lane *lane = &rank->capture->lanes.at[rank->lanes[s]];
 			snprintf(name, sizeof name, "%s %lld", lane->stream ? "stream" : "thread", (long long)lane->thread);
 		}
-		LK_TRY(lk_graph_name_stream(l->out->graph, capture, s, name, rank->threads >> s & 1, l->err));
+		LK_TRY(lk_graph_name_stream(lifter->out->graph, capture, s, name, rank->threads >> s & 1, lifter->err));
 	}
 	return LK_OK;
 }
 
 /* The kernels of unknown shape of the first rank: those of others are alike. */
-static lk_status keep_unknown(struct lifter *l, uint32_t capture) {
-	const lk_capture *c = l->traces->capture[capture];
-	l->out->known_ns += l->kinds.known_ns, l->out->device_ns += l->kinds.device_ns;
-	for (size_t i = 0; i < l->kinds.unknown.count && capture == 0; i++) {
-		const struct lk_unknown_work *u = &l->kinds.unknown.at[i];
-		const char *text = lk_arena_printf(&l->out->arena, "%u times, %.3f ms: %s", u->count, u->ns * 1e-6, lk_capture_text(c, u->name));
-		if (!text || !lk_push(&l->out->unknown)) return lk_oom(l->err);
-		*lk_last(&l->out->unknown) = text;
+static lk_status keep_unknown(struct lifter *lifter, uint32_t capture) {
+	const lk_capture *c = lifter->traces->capture[capture];
+	lifter->out->known_ns += lifter->kinds.known_ns, lifter->out->device_ns += lifter->kinds.device_ns;
+	for (size_t i = 0; i < lifter->kinds.unknown.count && capture == 0; i++) {
+		const struct lk_unknown_work *work = &lifter->kinds.unknown.at[i];
+		const char *text = lk_arena_printf(&lifter->out->arena, "%u times, %.3f ms: %s", work->count, work->ns * 1e-6, lk_capture_text(c, work->name));
+		if (!text || !lk_push(&lifter->out->unknown)) return lk_oom(lifter->err);
+		*lk_last(&lifter->out->unknown) = text;
 	}
 	return LK_OK;
 }
 
-static lk_status add_rank(struct lifter *l, uint32_t capture) {
-	lk_graph *graph = l->out->graph;
+static lk_status add_rank(struct lifter *lifter, uint32_t capture) {
+	lk_graph *graph = lifter->out->graph;
 	char name[32];
 	uint32_t block;
-	snprintf(name, sizeof name, "rank %d", (int)l->traces->capture[capture]->rank);
+	snprintf(name, sizeof name, "rank %d", (int)lifter->traces->capture[capture]->rank);
 	lk_graph_begin_block(graph, name);
-	LK_TRY(lk_work_kinds_find(l->traces->capture[capture], &l->kinds, l->err));
-	lk_status status = add_ops(l, capture);
-	if (status == LK_OK) status = keep_unknown(l, capture);
-	lk_work_kinds_free(&l->kinds);
+	LK_TRY(lk_work_kinds_find(lifter->traces->capture[capture], &lifter->kinds, lifter->err));
+	lk_status status = add_ops(lifter, capture);
+	if (status == LK_OK) status = keep_unknown(lifter, capture);
+	lk_work_kinds_free(&lifter->kinds);
 	LK_TRY(status);
-	LK_TRY(lk_graph_end_block(graph, &block, l->err));
-	LK_TRY(name_streams(l, capture));
+	LK_TRY(lk_graph_end_block(graph, &block, lifter->err));
+	LK_TRY(name_streams(lifter, capture));
 	graph->programs.at[capture].name = lk_intern_id(graph->names, name);
-	return lk_graph_call(graph, capture, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, l->err);
+	return lk_graph_call(graph, capture, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, lifter->err);
 }
 
-static lk_status build(struct lifter *l) {
-	uint32_t count = l->traces->count;
-	lk_graph *graph = l->out->graph = lk_graph_new();
-	if (!graph) return lk_oom(l->err);
+static lk_status build(struct lifter *lifter) {
+	uint32_t count = lifter->traces->count;
+	lk_graph *graph = lifter->out->graph = lk_graph_new();
+	if (!graph) return lk_oom(lifter->err);
 	graph->traced = true;
 	graph->ranks = (lk_ranks){.world = count, .stages = count, .chains = 1};
 	for (int g = 0; g < LK_GROUPS; g++) graph->ranks.group[g].size = graph->ranks.group[g].stride = 1;
-	LK_TRY(lk_graph_set_programs(graph, count, 0, l->err));
-	for (uint32_t r = 0; r < count; r++) LK_TRY(add_rank(l, r));
+	LK_TRY(lk_graph_set_programs(graph, count, 0, lifter->err));
+	for (uint32_t r = 0; r < count; r++) LK_TRY(add_rank(lifter, r));
 	return LK_OK;
 }
 
 /* ---- all of it ---- */
 
-static lk_status set_up(struct lifter *l, uint32_t step, uint32_t but) {
-	const lk_traces *t = l->traces;
-	lk_arena *arena = &l->out->arena;
-	l->meets = LK_ARRAY(arena, bool, t->matches.count);
-	l->came = LK_ARRAY(arena, uint32_t, t->matches.count);
-	l->stretch = LK_ARRAY(arena, lk_lift_stretch, t->count);
-	l->team = LK_ARRAY(arena, uint32_t, t->groups.count + 1);
-	l->out->rank = LK_ARRAY(arena, lk_lifted_rank, t->count);
-	l->out->first_op = LK_ARRAY(arena, uint32_t, t->count);
-	l->out->begin_ps = LK_ARRAY(arena, int64_t, t->count);
-	if (!l->meets || !l->came || !l->stretch || !l->team || !l->out->rank || !l->out->first_op || !l->out->begin_ps) return lk_oom(l->err);
-	for (size_t g = 0; g <= t->groups.count; g++) l->team[g] = LK_NONE;
-	l->origin_ns = INT64_MAX;
-	for (uint32_t r = 0; r < t->count; r++) {
+static lk_status set_up(struct lifter *lifter, uint32_t step, uint32_t but) {
+	const lk_traces *traces = lifter->traces;
+	lk_arena *arena = &lifter->out->arena;
+	lifter->meets = LK_ARRAY(arena, bool, traces->matches.count);
+	lifter->came = LK_ARRAY(arena, uint32_t, traces->matches.count);
+	lifter->stretch = LK_ARRAY(arena, lk_lift_stretch, traces->count);
+	lifter->team = LK_ARRAY(arena, uint32_t, traces->groups.count + 1);
+	lifter->out->rank = LK_ARRAY(arena, lk_lifted_rank, traces->count);
+	lifter->out->first_op = LK_ARRAY(arena, uint32_t, traces->count);
+	lifter->out->begin_ps = LK_ARRAY(arena, int64_t, traces->count);
+	if (!lifter->meets || !lifter->came || !lifter->stretch || !lifter->team || !lifter->out->rank || !lifter->out->first_op || !lifter->out->begin_ps) return lk_oom(lifter->err);
+	for (size_t g = 0; g <= traces->groups.count; g++) lifter->team[g] = LK_NONE;
+	lifter->origin_ns = INT64_MAX;
+	for (uint32_t r = 0; r < traces->count; r++) {
 		lk_lift_stretch skip = {0};
-		if (but != LK_NONE) LK_TRY(set_stretch(l, r, but, &skip));
-		LK_TRY(set_stretch(l, r, step, &l->stretch[r]));
-		l->stretch[r].skip_from_ns = skip.from_ns, l->stretch[r].skip_to_ns = skip.to_ns;
-		int64_t start = lk_traces_time(t, r, l->stretch[r].from_ns);
-		if (start < l->origin_ns) l->origin_ns = start;
+		if (but != LK_NONE) LK_TRY(set_stretch(lifter, r, but, &skip));
+		LK_TRY(set_stretch(lifter, r, step, &lifter->stretch[r]));
+		lifter->stretch[r].skip_from_ns = skip.from_ns, lifter->stretch[r].skip_to_ns = skip.to_ns;
+		int64_t start = lk_traces_time(traces, r, lifter->stretch[r].from_ns);
+		if (start < lifter->origin_ns) lifter->origin_ns = start;
 	}
-	for (uint32_t r = 0; r < t->count; r++) LK_TRY(check_times(l, r));
-	for (uint32_t r = 0; r < t->count; r++)
-		l->out->begin_ps[r] = (lk_traces_time(t, r, l->stretch[r].from_ns) - l->origin_ns) * PS_PER_NS;
+	for (uint32_t r = 0; r < traces->count; r++) LK_TRY(check_times(lifter, r));
+	for (uint32_t r = 0; r < traces->count; r++)
+		lifter->out->begin_ps[r] = (lk_traces_time(traces, r, lifter->stretch[r].from_ns) - lifter->origin_ns) * PS_PER_NS;
 	return LK_OK;
 }
 
@@ -332,28 +332,28 @@ static lk_status lift_rank(void *context, size_t rank, lk_error *err) {
 
 /* A rank's program may lack its part: its thread or stream found no place, its call lies inside another one. Then the others meet
  * nobody there. */
-static bool drop_unmet(struct lifter *l) {
-	const lk_match *match = l->traces->matches.at;
+static bool drop_unmet(struct lifter *lifter) {
+	const lk_match *match = lifter->traces->matches.at;
 	bool dropped = false;
-	for (uint32_t r = 0; r < l->traces->count; r++)
-		for (size_t i = 0; i < l->out->rank[r].ops.count; i++) {
-			const lk_lifted_op *op = &l->out->rank[r].ops.at[i];
-			if (op->what == LK_LIFTED_COMM && !op->peers) l->came[lk_traces_match(l->traces, r, op->event) - match]++;
+	for (uint32_t r = 0; r < lifter->traces->count; r++)
+		for (size_t i = 0; i < lifter->out->rank[r].ops.count; i++) {
+			const lk_lifted_op *op = &lifter->out->rank[r].ops.at[i];
+			if (op->what == LK_LIFTED_COMM && !op->peers) lifter->came[lk_traces_match(lifter->traces, r, op->event) - match]++;
 		}
-	for (size_t m = 0; m < l->traces->matches.count; m++) {
-		if (!l->came[m] || l->came[m] == match[m].end - match[m].begin) continue;
-		l->meets[m] = false;
+	for (size_t m = 0; m < lifter->traces->matches.count; m++) {
+		if (!lifter->came[m] || lifter->came[m] == match[m].end - match[m].begin) continue;
+		lifter->meets[m] = false;
 		dropped = true;
 	}
 	return dropped;
 }
 
-static lk_status lift_ranks(struct lifter *l) {
-	find_meetings(l);
-	LK_TRY(lk_parallel(l->traces->count, 0, lift_rank, l, l->err));
-	if (!drop_unmet(l)) return LK_OK;
-	for (uint32_t r = 0; r < l->traces->count; r++) lk_lifted_rank_free(&l->out->rank[r]);
-	return lk_parallel(l->traces->count, 0, lift_rank, l, l->err);
+static lk_status lift_ranks(struct lifter *lifter) {
+	find_meetings(lifter);
+	LK_TRY(lk_parallel(lifter->traces->count, 0, lift_rank, lifter, lifter->err));
+	if (!drop_unmet(lifter)) return LK_OK;
+	for (uint32_t r = 0; r < lifter->traces->count; r++) lk_lifted_rank_free(&lifter->out->rank[r]);
+	return lk_parallel(lifter->traces->count, 0, lift_rank, lifter, lifter->err);
 }
 
 static lk_status lift(const lk_traces *traces, uint32_t step, uint32_t but, bool graph, lk_lifted **out, lk_error *err) {

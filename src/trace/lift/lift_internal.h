@@ -55,26 +55,26 @@ typedef struct lk_lifting {
 } lk_lifting;
 
 /* lift_threads.c: runs of all threads, with hand-overs, in the order in which they become operations. */
-lk_status lk_lift_runs(lk_lifting *l);
+lk_status lk_lift_runs(lk_lifting *lifting);
 
 /* lift_waits.c: what a call waits for, or makes a stream wait for. */
 /* The operations that a synchronising call waits for are added as dependencies of `op`; *until_ns is the latest end among them. */
-lk_status lk_lift_sync(lk_lifting *l, uint32_t call, const lk_lift_thread *thread, uint32_t op, int64_t *until_ns);
+lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread *thread, uint32_t op, int64_t *until_ns);
 /* A gap of a thread that ends just when device work is over waited for it, by a call that the trace does not show: a dependency
  * of `op`; *until_ns is the work's end, or stays. */
-lk_status lk_lift_unsaid_sync(lk_lifting *l, const lk_run *gap, uint32_t op, int64_t *until_ns);
+lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op, int64_t *until_ns);
 /* Stream waits that precede the device work `event` on a stream: an operation WAIT ahead of it where one is found. */
-lk_status lk_lift_stream_waits(lk_lifting *l, lk_lift_thread *thread, uint32_t event, uint8_t stream);
+lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint32_t event, uint8_t stream);
 /* lift_peers.c: collectives with ranks that were not captured. */
-lk_status lk_lift_transfers(lk_lifting *l);
-void lk_lift_transfers_free(lk_lifting *l);
+lk_status lk_lift_transfers(lk_lifting *lifting);
+void lk_lift_transfers_free(lk_lifting *lifting);
 /* The time that the transfer of a collective takes by the shortest of its kind; the event's duration at most. */
-int64_t lk_lift_transfer(const lk_lifting *l, uint32_t event);
+int64_t lk_lift_transfer(const lk_lifting *lifting, uint32_t event);
 
 /* lift_rank.c */
 bool lk_lift_communicates(const lk_capture *capture, uint32_t event); /* a kernel of a communication library */
-lk_status lk_lift_add(lk_lifting *l, const lk_lifted_op *op, uint32_t *place);
-lk_status lk_lift_depend(lk_lifting *l, uint32_t op, uint32_t on); /* `op` is the last one added */
+lk_status lk_lift_add(lk_lifting *lifting, const lk_lifted_op *op, uint32_t *place);
+lk_status lk_lift_depend(lk_lifting *lifting, uint32_t op, uint32_t on); /* `op` is the last one added */
 
 /* ---- lift_works_parts: what the two ways of lifting works share: lift_works.c by shapes, lift_works_timed.c by dependencies. */
 
@@ -97,17 +97,17 @@ typedef struct lk_lifter {
 } lk_lifter;
 
 /* The graph's stream of a CPU thread, or of a stream of the device; the last one serves those beyond the limit. */
-bool lk_lift_add_stream(lk_lifter *l, bool device, int64_t thread, uint8_t *stream);
-bool lk_lifter_depend(lk_lifter *l, uint32_t op);
+bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t *stream);
+bool lk_lifter_depend(lk_lifter *lifter, uint32_t op);
 /* Adds with the collected dependencies, which are forgotten. */
-uint32_t lk_lifter_add(lk_lifter *l, lk_op *op);
+uint32_t lk_lifter_add(lk_lifter *lifter, lk_op *op);
 /* The collective, send or receive of a note: kind, team or channel, bytes. False: a message without a partner. */
-bool lk_lift_comm(const lk_lifter *l, const lk_work_comm *comm, lk_op *op);
-bool lk_lift_unpriced(lk_lifter *l, uint32_t work);
+bool lk_lift_comm(const lk_lifter *lifter, const lk_work_comm *comm, lk_op *op);
+bool lk_lift_unpriced(lk_lifter *lifter, uint32_t work);
 
 /* Finds the channels of sends and receives, and makes the graph's programs with them. */
-lk_status lk_lift_messages(lk_lifter *l);
-lk_status lk_lift_by_shapes(lk_lifter *l);
-lk_status lk_lift_by_dependencies(lk_lifter *l);
+lk_status lk_lift_messages(lk_lifter *lifter);
+lk_status lk_lift_by_shapes(lk_lifter *lifter);
+lk_status lk_lift_by_dependencies(lk_lifter *lifter);
 
 #endif

@@ -7,10 +7,10 @@
 
 /* ---- owners ---- */
 
-static bool shaped(const lk_capture *c, uint32_t op, lk_op *out) {
-	if (c->kind[op] != LK_EVENT_OP || !c->shape[op]) return false;
-	lk_shapes_known known = lk_op_from_shapes(lk_capture_text(c, c->name[op]), lk_capture_text(c, c->shape[op]),
-	                                          lk_capture_text(c, c->types[op]), lk_capture_text(c, c->outputs[op]), out);
+static bool shaped(const lk_capture *capture, uint32_t op, lk_op *out) {
+	if (capture->kind[op] != LK_EVENT_OP || !capture->shape[op]) return false;
+	lk_shapes_known known = lk_op_from_shapes(lk_capture_text(capture, capture->name[op]), lk_capture_text(capture, capture->shape[op]),
+	                                          lk_capture_text(capture, capture->types[op]), lk_capture_text(capture, capture->outputs[op]), out);
 	return known == LK_SHAPES_WORK || known == LK_SHAPES_SYNC;
 }
 
@@ -23,48 +23,48 @@ struct shape_memo {
 	size_t size, used;
 };
 
-static bool remembered(struct shape_memo *memo, const lk_capture *c, uint32_t op) {
-	size_t at = (c->name[op] * 2654435761u ^ c->shape[op] * 40503u ^ c->types[op] ^ c->outputs[op] * 69069u) & (memo->size - 1);
+static bool remembered(struct shape_memo *memo, const lk_capture *capture, uint32_t op) {
+	size_t at = (capture->name[op] * 2654435761u ^ capture->shape[op] * 40503u ^ capture->types[op] ^ capture->outputs[op] * 69069u) & (memo->size - 1);
 	for (; memo->slots[at].known; at = (at + 1) & (memo->size - 1))
-		if (memo->slots[at].name == c->name[op] && memo->slots[at].shape == c->shape[op] &&
-		    memo->slots[at].types == c->types[op] && memo->slots[at].outputs == c->outputs[op])
+		if (memo->slots[at].name == capture->name[op] && memo->slots[at].shape == capture->shape[op] &&
+		    memo->slots[at].types == capture->types[op] && memo->slots[at].outputs == capture->outputs[op])
 			return memo->slots[at].known == 1;
 	lk_op unused = {0};
-	bool known = shaped(c, op, &unused);
+	bool known = shaped(capture, op, &unused);
 	if (memo->used * 2 >= memo->size) return known; /* full: asked again each time */
 	memo->used++;
-	memo->slots[at].name = c->name[op], memo->slots[at].shape = c->shape[op], memo->slots[at].types = c->types[op];
-	memo->slots[at].outputs = c->outputs[op];
+	memo->slots[at].name = capture->name[op], memo->slots[at].shape = capture->shape[op], memo->slots[at].types = capture->types[op];
+	memo->slots[at].outputs = capture->outputs[op];
 	memo->slots[at].known = known ? 1 : 2;
 	return known;
 }
 
 /* The innermost operation around a launch whose shapes tell what it computes. */
-static uint32_t operation_of(struct shape_memo *memo, const lk_capture *c, uint32_t work) {
-	uint32_t at = c->launch[work] == LK_NONE ? LK_NONE : c->parent[c->launch[work]];
-	for (; at != LK_NONE; at = c->parent[at])
-		if (c->kind[at] == LK_EVENT_OP && remembered(memo, c, at)) return at;
+static uint32_t operation_of(struct shape_memo *memo, const lk_capture *capture, uint32_t work) {
+	uint32_t at = capture->launch[work] == LK_NONE ? LK_NONE : capture->parent[capture->launch[work]];
+	for (; at != LK_NONE; at = capture->parent[at])
+		if (capture->kind[at] == LK_EVENT_OP && remembered(memo, capture, at)) return at;
 	return LK_NONE;
 }
 
-static bool is_comm(const lk_capture *c, uint32_t event) {
+static bool is_comm(const lk_capture *capture, uint32_t event) {
 	unsigned kind;
-	return lk_capture_comm(c, event) || lk_comm_kernel(lk_capture_text(c, c->name[event]), &kind);
+	return lk_capture_comm(capture, event) || lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
 }
 
 /* Gives every operation to the longest of its kernels: `best` by operation. */
-static lk_status find_owners(const lk_capture *c, uint32_t *owner, uint32_t *operation, lk_error *err) {
+static lk_status find_owners(const lk_capture *capture, uint32_t *owner, uint32_t *operation, lk_error *err) {
 	struct shape_memo memo = {.size = 1 << 16};
-	uint32_t *best = malloc((c->count + 1) * sizeof *best);
+	uint32_t *best = malloc((capture->count + 1) * sizeof *best);
 	memo.slots = calloc(memo.size, sizeof *memo.slots);
 	lk_status status = best && memo.slots ? LK_OK : lk_oom(err);
-	for (uint32_t i = 0; status == LK_OK && i < c->count; i++) best[i] = LK_NONE;
-	for (uint32_t i = 0; status == LK_OK && i < c->count; i++) {
-		if (c->kind[i] != LK_EVENT_KERNEL || is_comm(c, i)) continue;
-		uint32_t op = operation[i] = operation_of(&memo, c, i);
-		if (op != LK_NONE && (best[op] == LK_NONE || c->dur_ns[i] > c->dur_ns[best[op]])) best[op] = i;
+	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) best[i] = LK_NONE;
+	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) {
+		if (capture->kind[i] != LK_EVENT_KERNEL || is_comm(capture, i)) continue;
+		uint32_t op = operation[i] = operation_of(&memo, capture, i);
+		if (op != LK_NONE && (best[op] == LK_NONE || capture->dur_ns[i] > capture->dur_ns[best[op]])) best[op] = i;
 	}
-	for (uint32_t i = 0; status == LK_OK && i < c->count; i++)
+	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++)
 		if (best[i] != LK_NONE) owner[best[i]] = i;
 	free(best);
 	free(memo.slots);
@@ -79,36 +79,36 @@ static int by_time(const void *a, const void *b) {
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
-static lk_status list_unknown(const lk_capture *c, lk_work_kinds *out, lk_error *err) {
-	uint32_t names = lk_intern_count(c->names), *place = calloc(names + 1, sizeof *place);
+static lk_status list_unknown(const lk_capture *capture, lk_work_kinds *out, lk_error *err) {
+	uint32_t names = lk_intern_count(capture->names), *place = calloc(names + 1, sizeof *place);
 	lk_status status = place ? LK_OK : lk_oom(err);
-	for (uint32_t i = 0; status == LK_OK && i < c->count; i++) {
-		if (!lk_event_on_device(c->kind[i])) continue;
-		bool known = out->owner[i] != LK_NONE || is_comm(c, i) || (c->kind[i] != LK_EVENT_KERNEL && c->value[i] > 0);
-		out->device_ns += (double)c->dur_ns[i];
-		if (known) out->known_ns += (double)c->dur_ns[i];
+	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) {
+		if (!lk_event_on_device(capture->kind[i])) continue;
+		bool known = out->owner[i] != LK_NONE || is_comm(capture, i) || (capture->kind[i] != LK_EVENT_KERNEL && capture->value[i] > 0);
+		out->device_ns += (double)capture->dur_ns[i];
+		if (known) out->known_ns += (double)capture->dur_ns[i];
 		if (known) continue;
-		if (!place[c->name[i]]) {
+		if (!place[capture->name[i]]) {
 			if (!lk_push(&out->unknown)) status = lk_oom(err);
 			if (status != LK_OK) break;
-			place[c->name[i]] = (uint32_t)out->unknown.count;
-			lk_last(&out->unknown)->name = c->name[i];
+			place[capture->name[i]] = (uint32_t)out->unknown.count;
+			lk_last(&out->unknown)->name = capture->name[i];
 		}
-		struct lk_unknown_work *u = &out->unknown.at[place[c->name[i]] - 1];
-		u->count++, u->ns += (double)c->dur_ns[i];
+		struct lk_unknown_work *work = &out->unknown.at[place[capture->name[i]] - 1];
+		work->count++, work->ns += (double)capture->dur_ns[i];
 	}
 	free(place);
 	if (out->unknown.count) qsort(out->unknown.at, out->unknown.count, sizeof *out->unknown.at, by_time);
 	return status;
 }
 
-lk_status lk_work_kinds_find(const lk_capture *c, lk_work_kinds *out, lk_error *err) {
-	size_t size = (c->count + (size_t)1) * sizeof *out->owner;
+lk_status lk_work_kinds_find(const lk_capture *capture, lk_work_kinds *out, lk_error *err) {
+	size_t size = (capture->count + (size_t)1) * sizeof *out->owner;
 	*out = (lk_work_kinds){.owner = malloc(size), .operation = malloc(size)};
 	lk_status status = out->owner && out->operation ? LK_OK : lk_oom(err);
-	for (uint32_t i = 0; status == LK_OK && i < c->count; i++) out->owner[i] = out->operation[i] = LK_NONE;
-	if (status == LK_OK) status = find_owners(c, out->owner, out->operation, err);
-	if (status == LK_OK) status = list_unknown(c, out, err);
+	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) out->owner[i] = out->operation[i] = LK_NONE;
+	if (status == LK_OK) status = find_owners(capture, out->owner, out->operation, err);
+	if (status == LK_OK) status = list_unknown(capture, out, err);
 	if (status != LK_OK) lk_work_kinds_free(out);
 	return status;
 }
@@ -140,16 +140,16 @@ static lk_op_kind kernel_kind(const char *name) {
 	return LK_OP_ELEMENTWISE;
 }
 
-static void copy_kind(const lk_capture *c, uint32_t event, lk_op *out) {
+static void copy_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 	bool host = strstr(out->name, "HtoD") || strstr(out->name, "DtoH") || strstr(out->name, "Host");
 	out->kind = host ? LK_OP_COPY : LK_OP_ELEMENTWISE;
-	if (c->value[event] <= 0) return;
+	if (capture->value[event] <= 0) return;
 	/* within the device it is read and written */
-	out->bytes = (double)c->value[event] * (host || c->kind[event] == LK_EVENT_MEMSET ? 1 : 2);
+	out->bytes = (double)capture->value[event] * (host || capture->kind[event] == LK_EVENT_MEMSET ? 1 : 2);
 }
 
-static void comm_kind(const lk_capture *c, uint32_t event, lk_op *out) {
-	const lk_comm_note *note = lk_capture_comm(c, event);
+static void comm_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
+	const lk_comm_note *note = lk_capture_comm(capture, event);
 	unsigned kind = LK_OP_COUNT;
 	lk_comm_kernel(out->name, &kind);
 	if (note && note->kind < LK_OP_COUNT) kind = note->kind;
@@ -159,13 +159,13 @@ static void comm_kind(const lk_capture *c, uint32_t event, lk_op *out) {
 	out->bytes = (double)elements * note->element_bytes;
 }
 
-void lk_work_classify(const lk_capture *c, const lk_work_kinds *kinds, uint32_t event, lk_op *out) {
-	out->name = lk_capture_text(c, c->name[event]);
-	if (c->kind[event] != LK_EVENT_KERNEL) {
-		copy_kind(c, event, out);
-	} else if (is_comm(c, event)) {
-		comm_kind(c, event, out);
-	} else if (kinds->owner[event] == LK_NONE || !shaped(c, kinds->owner[event], out)) {
+void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uint32_t event, lk_op *out) {
+	out->name = lk_capture_text(capture, capture->name[event]);
+	if (capture->kind[event] != LK_EVENT_KERNEL) {
+		copy_kind(capture, event, out);
+	} else if (is_comm(capture, event)) {
+		comm_kind(capture, event, out);
+	} else if (kinds->owner[event] == LK_NONE || !shaped(capture, kinds->owner[event], out)) {
 		out->kind = (uint8_t)kernel_kind(out->name);
 	}
 }

@@ -22,29 +22,29 @@ struct lk_transfers {
 
 typedef LK_VEC(uint32_t) lk_comm_events;
 
-static uint64_t class_of(const lk_capture *c, uint32_t event) {
-	const lk_comm_note *note = lk_capture_comm(c, event);
-	return lk_hash64(c->name[event] * 2u ^ (uint64_t)(note ? note->group : 0) << 40) | 1;
+static uint64_t class_of(const lk_capture *capture, uint32_t event) {
+	const lk_comm_note *note = lk_capture_comm(capture, event);
+	return lk_hash64(capture->name[event] * 2u ^ (uint64_t)(note ? note->group : 0) << 40) | 1;
 }
 
-static int64_t elements_of(const lk_capture *c, uint32_t event) {
-	const lk_comm_note *note = lk_capture_comm(c, event);
+static int64_t elements_of(const lk_capture *capture, uint32_t event) {
+	const lk_comm_note *note = lk_capture_comm(capture, event);
 	return note ? note->in_elements : -1;
 }
 
-static uint64_t alike(const lk_capture *c, uint32_t event) {
-	uint64_t key = class_of(c, event) ^ lk_hash64((uint64_t)elements_of(c, event));
-	uint32_t at = c->launch[event] == LK_NONE ? LK_NONE : c->parent[c->launch[event]];
-	for (; at != LK_NONE; at = c->parent[at])
-		if (c->kind[at] == LK_EVENT_OP) key = lk_hash64(key ^ c->name[at]) ^ c->shape[at];
+static uint64_t alike(const lk_capture *capture, uint32_t event) {
+	uint64_t key = class_of(capture, event) ^ lk_hash64((uint64_t)elements_of(capture, event));
+	uint32_t at = capture->launch[event] == LK_NONE ? LK_NONE : capture->parent[capture->launch[event]];
+	for (; at != LK_NONE; at = capture->parent[at])
+		if (capture->kind[at] == LK_EVENT_OP) key = lk_hash64(key ^ capture->name[at]) ^ capture->shape[at];
 	return key | 1;
 }
 
-static struct transfer *find(const struct lk_transfers *t, uint64_t key) {
-	size_t at = key >> 1 & (t->size - 1);
-	while (t->slots[at].key && t->slots[at].key != key) at = (at + 1) & (t->size - 1);
-	if (!t->slots[at].key) t->slots[at] = (struct transfer){.key = key, .ns = INT64_MAX};
-	return &t->slots[at];
+static struct transfer *find(const struct lk_transfers *transfers, uint64_t key) {
+	size_t at = key >> 1 & (transfers->size - 1);
+	while (transfers->slots[at].key && transfers->slots[at].key != key) at = (at + 1) & (transfers->size - 1);
+	if (!transfers->slots[at].key) transfers->slots[at] = (struct transfer){.key = key, .ns = INT64_MAX};
+	return &transfers->slots[at];
 }
 
 static void learn(struct transfer *known, int64_t ns, int64_t elements) {
@@ -55,52 +55,52 @@ static void learn(struct transfer *known, int64_t ns, int64_t elements) {
 
 /* All kernels that communicate. Every lift of a step asks this of the whole capture, so notes, which are in order too, are walked
  * along and not searched for. */
-static lk_status list_comms(const lk_capture *c, lk_comm_events *out, lk_error *err) {
+static lk_status list_comms(const lk_capture *capture, lk_comm_events *out, lk_error *err) {
 	size_t note = 0;
 	unsigned kind;
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (c->kind[i] != LK_EVENT_KERNEL) continue;
-		while (note < c->comms.count && c->comms.at[note].event < i) note++;
-		bool noted = note < c->comms.count && c->comms.at[note].event == i;
-		if (!noted && !lk_comm_kernel(lk_capture_text(c, c->name[i]), &kind)) continue;
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (capture->kind[i] != LK_EVENT_KERNEL) continue;
+		while (note < capture->comms.count && capture->comms.at[note].event < i) note++;
+		bool noted = note < capture->comms.count && capture->comms.at[note].event == i;
+		if (!noted && !lk_comm_kernel(lk_capture_text(capture, capture->name[i]), &kind)) continue;
 		if (!lk_push(out)) return lk_oom(err);
 		*lk_last(out) = i;
 	}
 	return LK_OK;
 }
 
-static void learn_all(lk_lifting *l, const lk_comm_events *events) {
-	const lk_capture *c = l->c;
-	const lk_lift_stretch *s = l->stretch;
+static void learn_all(lk_lifting *lifting, const lk_comm_events *events) {
+	const lk_capture *capture = lifting->c;
+	const lk_lift_stretch *stretch = lifting->stretch;
 	for (size_t e = 0; e < events->count; e++) {
 		uint32_t i = events->at[e];
-		if (c->start_ns[i] >= s->skip_from_ns && c->start_ns[i] < s->skip_to_ns) continue;
-		learn(find(l->transfers, alike(c, i)), c->dur_ns[i], elements_of(c, i));
-		learn(find(l->transfers, class_of(c, i)), c->dur_ns[i], elements_of(c, i));
+		if (capture->start_ns[i] >= stretch->skip_from_ns && capture->start_ns[i] < stretch->skip_to_ns) continue;
+		learn(find(lifting->transfers, alike(capture, i)), capture->dur_ns[i], elements_of(capture, i));
+		learn(find(lifting->transfers, class_of(capture, i)), capture->dur_ns[i], elements_of(capture, i));
 	}
 }
 
-lk_status lk_lift_transfers(lk_lifting *l) {
+lk_status lk_lift_transfers(lk_lifting *lifting) {
 	lk_comm_events events = {0};
-	struct lk_transfers *t = l->transfers = calloc(1, sizeof *t);
-	if (!t) return lk_oom(l->err);
-	lk_status status = list_comms(l->c, &events, l->err);
-	for (t->size = 64; t->size < events.count * 4; t->size *= 2) {}
-	t->slots = calloc(t->size, sizeof *t->slots);
-	if (!t->slots) status = lk_oom(l->err);
-	if (status == LK_OK) learn_all(l, &events);
+	struct lk_transfers *transfers = lifting->transfers = calloc(1, sizeof *transfers);
+	if (!transfers) return lk_oom(lifting->err);
+	lk_status status = list_comms(lifting->c, &events, lifting->err);
+	for (transfers->size = 64; transfers->size < events.count * 4; transfers->size *= 2) {}
+	transfers->slots = calloc(transfers->size, sizeof *transfers->slots);
+	if (!transfers->slots) status = lk_oom(lifting->err);
+	if (status == LK_OK) learn_all(lifting, &events);
 	lk_vec_free(&events);
 	return status;
 }
 
-void lk_lift_transfers_free(lk_lifting *l) {
-	if (l->transfers) free(l->transfers->slots);
-	free(l->transfers);
+void lk_lift_transfers_free(lk_lifting *lifting) {
+	if (lifting->transfers) free(lifting->transfers->slots);
+	free(lifting->transfers);
 }
 
-int64_t lk_lift_transfer(const lk_lifting *l, uint32_t event) {
-	const struct transfer *same = find(l->transfers, alike(l->c, event)), *all = find(l->transfers, class_of(l->c, event));
-	int64_t ns = l->c->dur_ns[event], elements = elements_of(l->c, event);
+int64_t lk_lift_transfer(const lk_lifting *lifting, uint32_t event) {
+	const struct transfer *same = find(lifting->transfers, alike(lifting->c, event)), *all = find(lifting->transfers, class_of(lifting->c, event));
+	int64_t ns = lifting->c->dur_ns[event], elements = elements_of(lifting->c, event);
 	if (same->count && same->ns < ns) ns = same->ns;
 	if (!all->count || all->rate <= 0 || elements < 0) return ns;
 	double most = (double)all->ns + (double)elements / all->rate;

@@ -10,64 +10,64 @@ static bool idle(const lk_host_pieces *pieces, size_t from) {
 	return true;
 }
 
-static lk_run_kind kind_of(const lk_host_piece *p) {
-	if (p->call != LK_CALL_NONE) return LK_RUN_CALL;
-	return p->term == LK_T1 && p->dur_ns > LK_GAP_NS ? LK_RUN_GAP : LK_RUN_WORK;
+static lk_run_kind kind_of(const lk_host_piece *piece) {
+	if (piece->call != LK_CALL_NONE) return LK_RUN_CALL;
+	return piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS ? LK_RUN_GAP : LK_RUN_WORK;
 }
 
 /* Cuts the pieces of a thread, which are the last ones, into runs. */
-static lk_status cut(lk_lifting *l, uint32_t thread, size_t first) {
-	const lk_host_pieces *pieces = &l->out->pieces;
+static lk_status cut(lk_lifting *lifting, uint32_t thread, size_t first) {
+	const lk_host_pieces *pieces = &lifting->out->pieces;
 	for (size_t i = first; i < pieces->count; i++) {
-		const lk_host_piece *p = &pieces->at[i];
+		const lk_host_piece *piece = &pieces->at[i];
 		/* What follows a thread's last operation belongs to the step's end on the main thread alone. */
-		bool tail = p->event == LK_NONE && p->term == LK_T1;
-		if (tail && (l->stretch->all || l->threads.at[thread].lane != l->main_lane)) continue;
-		lk_run_kind kind = kind_of(p);
-		lk_run *last = i > first ? lk_last(&l->runs) : NULL;
-		bool same = last && pieces->at[last->begin].loading == p->loading; /* data loading is told apart from the rest */
+		bool tail = piece->event == LK_NONE && piece->term == LK_T1;
+		if (tail && (lifting->stretch->all || lifting->threads.at[thread].lane != lifting->main_lane)) continue;
+		lk_run_kind kind = kind_of(piece);
+		lk_run *last = i > first ? lk_last(&lifting->runs) : NULL;
+		bool same = last && pieces->at[last->begin].loading == piece->loading; /* data loading is told apart from the rest */
 		if (same && kind == LK_RUN_WORK && last->kind == LK_RUN_WORK) {
 			last->end = (uint32_t)i + 1;
-			last->end_ns = p->start_ns + p->dur_ns;
+			last->end_ns = piece->start_ns + piece->dur_ns;
 			continue;
 		}
-		if (!lk_push(&l->runs)) return lk_oom(l->err);
-		*lk_last(&l->runs) = (lk_run){
-			.order_ns = p->start_ns, .start_ns = p->start_ns, .end_ns = p->start_ns + p->dur_ns, .begin = (uint32_t)i,
+		if (!lk_push(&lifting->runs)) return lk_oom(lifting->err);
+		*lk_last(&lifting->runs) = (lk_run){
+			.order_ns = piece->start_ns, .start_ns = piece->start_ns, .end_ns = piece->start_ns + piece->dur_ns, .begin = (uint32_t)i,
 			.end = (uint32_t)i + 1, .thread = thread, .op = LK_NONE, .after = LK_NONE, .kind = (uint8_t)kind,
 		};
 	}
 	return LK_OK;
 }
 
-static lk_status add_thread(lk_lifting *l, uint32_t lane) {
-	size_t first = l->out->pieces.count;
-	LK_TRY(lk_host_time(l->c, lane, l->out->from_ns, l->out->to_ns, &l->out->pieces, l->err));
-	if (idle(&l->out->pieces, first)) {
-		l->out->pieces.count = first;
+static lk_status add_thread(lk_lifting *lifting, uint32_t lane) {
+	size_t first = lifting->out->pieces.count;
+	LK_TRY(lk_host_time(lifting->c, lane, lifting->out->from_ns, lifting->out->to_ns, &lifting->out->pieces, lifting->err));
+	if (idle(&lifting->out->pieces, first)) {
+		lifting->out->pieces.count = first;
 		return LK_OK;
 	}
-	if (!lk_push(&l->threads)) return lk_oom(l->err);
-	lk_lift_thread *t = lk_last(&l->threads);
-	*t = (lk_lift_thread){.lane = lane, .stream = l->stream_of[lane], .first_run = (uint32_t)l->runs.count,
+	if (!lk_push(&lifting->threads)) return lk_oom(lifting->err);
+	lk_lift_thread *thread = lk_last(&lifting->threads);
+	*thread = (lk_lift_thread){.lane = lane, .stream = lifting->stream_of[lane], .first_run = (uint32_t)lifting->runs.count,
 	                      .last_launch = LK_NONE, .wait_event = LK_NONE};
-	LK_TRY(cut(l, (uint32_t)l->threads.count - 1, first));
-	lk_last(&l->threads)->end_run = (uint32_t)l->runs.count;
+	LK_TRY(cut(lifting, (uint32_t)lifting->threads.count - 1, first));
+	lk_last(&lifting->threads)->end_run = (uint32_t)lifting->runs.count;
 	return LK_OK;
 }
 
 /* ---- hand-overs ---- */
 
 /* The last run of a thread that ends within (from, to], gaps left out; LK_NONE. */
-static uint32_t last_run(const lk_lifting *l, const lk_lift_thread *t, int64_t from, int64_t to) {
-	uint32_t low = t->first_run, high = t->end_run; /* first run that ends behind `to` */
+static uint32_t last_run(const lk_lifting *lifting, const lk_lift_thread *thread, int64_t from, int64_t to) {
+	uint32_t low = thread->first_run, high = thread->end_run; /* first run that ends behind `to` */
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		if (l->runs.at[middle].end_ns <= to) low = middle + 1;
+		if (lifting->runs.at[middle].end_ns <= to) low = middle + 1;
 		else high = middle;
 	}
-	for (uint32_t r = low; r > t->first_run; r--) {
-		const lk_run *run = &l->runs.at[r - 1];
+	for (uint32_t r = low; r > thread->first_run; r--) {
+		const lk_run *run = &lifting->runs.at[r - 1];
 		if (run->end_ns <= from) break;
 		if (run->kind != LK_RUN_GAP) return r - 1;
 	}
@@ -76,28 +76,28 @@ static uint32_t last_run(const lk_lifting *l, const lk_lift_thread *t, int64_t f
 
 /* A gap is ended by the run of another thread that was over last before it. It then counts from that run's end on, and stands
  * behind it in the program. */
-static void hand_over(lk_lifting *l, lk_run *gap) {
+static void hand_over(lk_lifting *lifting, lk_run *gap) {
 	uint32_t best = LK_NONE;
-	for (uint32_t t = 0; t < l->threads.count; t++) {
+	for (uint32_t t = 0; t < lifting->threads.count; t++) {
 		if (t == gap->thread) continue;
-		uint32_t run = last_run(l, &l->threads.at[t], gap->start_ns, gap->end_ns);
-		if (run != LK_NONE && (best == LK_NONE || l->runs.at[run].end_ns > l->runs.at[best].end_ns)) best = run;
+		uint32_t run = last_run(lifting, &lifting->threads.at[t], gap->start_ns, gap->end_ns);
+		if (run != LK_NONE && (best == LK_NONE || lifting->runs.at[run].end_ns > lifting->runs.at[best].end_ns)) best = run;
 	}
 	if (best == LK_NONE) return;
-	lk_host_piece *piece = &l->out->pieces.at[gap->begin];
+	lk_host_piece *piece = &lifting->out->pieces.at[gap->begin];
 	gap->after = best;
-	gap->order_ns = l->runs.at[best].end_ns;
+	gap->order_ns = lifting->runs.at[best].end_ns;
 	piece->dur_ns = gap->end_ns - gap->order_ns;
 }
 
 /* Device work that no call in the capture launched. */
-static lk_status add_releases(lk_lifting *l) {
-	const lk_capture *c = l->c;
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (!lk_event_on_device(c->kind[i]) || c->launch[i] != LK_NONE) continue;
-		if (c->start_ns[i] < l->out->from_ns || c->start_ns[i] >= l->out->to_ns) continue;
-		if (!lk_push(&l->runs)) return lk_oom(l->err);
-		*lk_last(&l->runs) = (lk_run){.order_ns = c->start_ns[i], .start_ns = c->start_ns[i], .end_ns = c->start_ns[i],
+static lk_status add_releases(lk_lifting *lifting) {
+	const lk_capture *capture = lifting->c;
+	for (uint32_t i = 0; i < capture->count; i++) {
+		if (!lk_event_on_device(capture->kind[i]) || capture->launch[i] != LK_NONE) continue;
+		if (capture->start_ns[i] < lifting->out->from_ns || capture->start_ns[i] >= lifting->out->to_ns) continue;
+		if (!lk_push(&lifting->runs)) return lk_oom(lifting->err);
+		*lk_last(&lifting->runs) = (lk_run){.order_ns = capture->start_ns[i], .start_ns = capture->start_ns[i], .end_ns = capture->start_ns[i],
 		                              .op = LK_NONE, .after = LK_NONE, .event = i, .kind = LK_RUN_RELEASE};
 	}
 	return LK_OK;
@@ -105,25 +105,25 @@ static lk_status add_releases(lk_lifting *l) {
 
 /* What ends a gap comes before it; of equal times, the order of threads. */
 static int by_order(const void *a, const void *b, void *context) {
-	const lk_lifting *l = context;
-	const lk_run *x = &l->runs.at[*(const uint32_t *)a], *y = &l->runs.at[*(const uint32_t *)b];
+	const lk_lifting *lifting = context;
+	const lk_run *x = &lifting->runs.at[*(const uint32_t *)a], *y = &lifting->runs.at[*(const uint32_t *)b];
 	if (x->order_ns != y->order_ns) return x->order_ns < y->order_ns ? -1 : 1;
 	if ((x->after != LK_NONE) != (y->after != LK_NONE)) return x->after == LK_NONE ? -1 : 1;
 	return x < y ? -1 : x > y;
 }
 
-static lk_status sort_runs(lk_lifting *l) {
-	uint32_t count = (uint32_t)l->runs.count;
+static lk_status sort_runs(lk_lifting *lifting) {
+	uint32_t count = (uint32_t)lifting->runs.count;
 	uint32_t *order = malloc((count + 1) * sizeof *order), *place = malloc((count + 1) * sizeof *place);
 	lk_run *sorted = malloc((count + 1) * sizeof *sorted);
-	lk_status status = order && place && sorted ? LK_OK : lk_oom(l->err);
+	lk_status status = order && place && sorted ? LK_OK : lk_oom(lifting->err);
 	if (status == LK_OK) {
 		for (uint32_t i = 0; i < count; i++) order[i] = i;
-		qsort_r(order, count, sizeof *order, by_order, l);
-		for (uint32_t i = 0; i < count; i++) place[order[i]] = i, sorted[i] = l->runs.at[order[i]];
+		qsort_r(order, count, sizeof *order, by_order, lifting);
+		for (uint32_t i = 0; i < count; i++) place[order[i]] = i, sorted[i] = lifting->runs.at[order[i]];
 		for (uint32_t i = 0; i < count; i++)
 			if (sorted[i].after != LK_NONE) sorted[i].after = place[sorted[i].after];
-		if (count) memcpy(l->runs.at, sorted, count * sizeof *sorted);
+		if (count) memcpy(lifting->runs.at, sorted, count * sizeof *sorted);
 	}
 	free(order);
 	free(place);
@@ -131,11 +131,11 @@ static lk_status sort_runs(lk_lifting *l) {
 	return status;
 }
 
-lk_status lk_lift_runs(lk_lifting *l) {
-	for (uint32_t lane = 0; lane < l->c->lanes.count; lane++)
-		if (!l->c->lanes.at[lane].stream && l->stream_of[lane] < LK_STREAMS) LK_TRY(add_thread(l, lane));
-	for (size_t i = 0; i < l->runs.count; i++)
-		if (l->runs.at[i].kind == LK_RUN_GAP && l->out->pieces.at[l->runs.at[i].begin].event != LK_NONE) hand_over(l, &l->runs.at[i]);
-	LK_TRY(add_releases(l));
-	return sort_runs(l);
+lk_status lk_lift_runs(lk_lifting *lifting) {
+	for (uint32_t lane = 0; lane < lifting->c->lanes.count; lane++)
+		if (!lifting->c->lanes.at[lane].stream && lifting->stream_of[lane] < LK_STREAMS) LK_TRY(add_thread(lifting, lane));
+	for (size_t i = 0; i < lifting->runs.count; i++)
+		if (lifting->runs.at[i].kind == LK_RUN_GAP && lifting->out->pieces.at[lifting->runs.at[i].begin].event != LK_NONE) hand_over(lifting, &lifting->runs.at[i]);
+	LK_TRY(add_releases(lifting));
+	return sort_runs(lifting);
 }

@@ -14,39 +14,39 @@ enum { MOST_THREADS = 256 };
 /* Threads and streams in one list: a stream's number is odd. */
 static int64_t key_of(bool device, int64_t thread) { return (int64_t)((uint64_t)thread * 2 + device); }
 
-bool lk_lift_add_stream(lk_lifter *l, bool device, int64_t thread, uint8_t *stream) {
+bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t *stream) {
 	int64_t key = key_of(device, thread);
-	for (size_t i = l->threads.count; i-- > 0;)
-		if (l->threads.at[i] == key) return *stream = l->stream_of.at[i], true;
-	if (l->threads.count >= MOST_THREADS) return *stream = LK_STREAMS - 1, true;
-	if (!lk_push(&l->threads) || !lk_push(&l->stream_of)) return false;
-	lk_program *program = &l->graph->programs.at[l->rank];
+	for (size_t i = lifter->threads.count; i-- > 0;)
+		if (lifter->threads.at[i] == key) return *stream = lifter->stream_of.at[i], true;
+	if (lifter->threads.count >= MOST_THREADS) return *stream = LK_STREAMS - 1, true;
+	if (!lk_push(&lifter->threads) || !lk_push(&lifter->stream_of)) return false;
+	lk_program *program = &lifter->graph->programs.at[lifter->rank];
 	/* The first thread is the host's stream, the first stream the compute stream; others take what is free. */
 	bool first = true;
-	for (size_t i = 0; i + 1 < l->threads.count; i++) first &= (l->threads.at[i] & 1) != device;
+	for (size_t i = 0; i + 1 < lifter->threads.count; i++) first &= (lifter->threads.at[i] & 1) != device;
 	*stream = first                         ? device ? LK_STREAM_COMPUTE : LK_STREAM_HOST
-			  : l->streams < LK_STREAMS - 1 ? l->streams++
+			  : lifter->streams < LK_STREAMS - 1 ? lifter->streams++
 											: LK_STREAMS - 1;
-	*lk_last(&l->threads) = key;
-	*lk_last(&l->stream_of) = *stream;
+	*lk_last(&lifter->threads) = key;
+	*lk_last(&lifter->stream_of) = *stream;
 	char name[48];
 	snprintf(name, sizeof name, "%s %lld", device ? "stream" : "thread", (long long)thread);
-	program->stream_names[*stream] = lk_intern_id(l->graph->names, name);
+	program->stream_names[*stream] = lk_intern_id(lifter->graph->names, name);
 	if (!device) program->threads |= LK_JOIN(*stream);
 	return program->stream_names[*stream] != UINT32_MAX;
 }
 
-bool lk_lifter_depend(lk_lifter *l, uint32_t op) {
-	if (!lk_push(&l->deps)) return false;
-	*lk_last(&l->deps) = op;
+bool lk_lifter_depend(lk_lifter *lifter, uint32_t op) {
+	if (!lk_push(&lifter->deps)) return false;
+	*lk_last(&lifter->deps) = op;
 	return true;
 }
 
-uint32_t lk_lifter_add(lk_lifter *l, lk_op *op) {
-	op->deps = l->deps.at;
-	op->dep_count = (uint32_t)l->deps.count;
-	l->deps.count = 0;
-	return lk_graph_add(l->graph, op);
+uint32_t lk_lifter_add(lk_lifter *lifter, lk_op *op) {
+	op->deps = lifter->deps.at;
+	op->dep_count = (uint32_t)lifter->deps.count;
+	lifter->deps.count = 0;
+	return lk_graph_add(lifter->graph, op);
 }
 
 /* nccl-tests count the larger side of a rank: what an all-gather ends with, what a reduce-scatter begins with. */
@@ -55,8 +55,8 @@ static double message(const lk_comm_note *note) {
 	return elements > 0 ? (double)elements * (note->element_bytes ? note->element_bytes : 1) : 0;
 }
 
-bool lk_lift_comm(const lk_lifter *l, const lk_work_comm *comm, lk_op *op) {
-	uint32_t index = l->team_of[l->rank][comm - l->w->comms.at];
+bool lk_lift_comm(const lk_lifter *lifter, const lk_work_comm *comm, lk_op *op) {
+	uint32_t index = lifter->team_of[lifter->rank][comm - lifter->w->comms.at];
 	if (index == LK_NONE || comm->note.kind >= LK_OP_COUNT) return false;
 	op->kind = comm->note.kind;
 	op->group = lk_op_is_collective(op->kind) ? LK_GROUP_TEAM : LK_GROUP_PP;
@@ -65,13 +65,13 @@ bool lk_lift_comm(const lk_lifter *l, const lk_work_comm *comm, lk_op *op) {
 	return true;
 }
 
-bool lk_lift_unpriced(lk_lifter *l, uint32_t work) {
-	uint32_t name = lk_intern_id(l->graph->names, lk_works_text(l->w, l->w->name[work]));
+bool lk_lift_unpriced(lk_lifter *lifter, uint32_t work) {
+	uint32_t name = lk_intern_id(lifter->graph->names, lk_works_text(lifter->w, lifter->w->name[work]));
 	if (name == UINT32_MAX) return false;
-	while (l->unpriced.count <= name)
-		if (!lk_push(&l->unpriced)) return false;
-	l->unpriced.at[name]++;
-	l->report->unpriced++;
+	while (lifter->unpriced.count <= name)
+		if (!lk_push(&lifter->unpriced)) return false;
+	lifter->unpriced.at[name]++;
+	lifter->report->unpriced++;
 	return true;
 }
 
@@ -94,18 +94,18 @@ static int by_name(const void *a, const void *b) {
 	return x->comm < y->comm ? -1 : x->comm > y->comm;
 }
 
-static bool list_members(lk_lifter *l, members *list) {
-	for (uint32_t rank = 0; rank < l->count; rank++) {
-		const lk_works *w = l->works[rank];
-		l->team_of[rank] = lk_arena_array(&l->report->arena, w->comms.count + 1, sizeof **l->team_of);
-		if (!l->team_of[rank]) return false;
-		for (size_t i = 0; i < w->comms.count; i++) {
-			const lk_comm_note *note = &w->comms.at[i].note;
+static bool list_members(lk_lifter *lifter, members *list) {
+	for (uint32_t rank = 0; rank < lifter->count; rank++) {
+		const lk_works *works = lifter->works[rank];
+		lifter->team_of[rank] = lk_arena_array(&lifter->report->arena, works->comms.count + 1, sizeof **lifter->team_of);
+		if (!lifter->team_of[rank]) return false;
+		for (size_t i = 0; i < works->comms.count; i++) {
+			const lk_comm_note *note = &works->comms.at[i].note;
 			char name[256];
-			if (w->comms.at[i].waits || !lk_op_is_collective(note->kind)) continue;
-			snprintf(name, sizeof name, "%.120s%s%.100s", note->group ? lk_works_text(w, note->group) : "all ranks",
-			         note->ranks ? " " : "", lk_works_text(w, note->ranks));
-			uint32_t id = lk_intern_id(l->graph->names, name);
+			if (works->comms.at[i].waits || !lk_op_is_collective(note->kind)) continue;
+			snprintf(name, sizeof name, "%.120s%s%.100s", note->group ? lk_works_text(works, note->group) : "all ranks",
+			         note->ranks ? " " : "", lk_works_text(works, note->ranks));
+			uint32_t id = lk_intern_id(lifter->graph->names, name);
 			if (id == UINT32_MAX || !lk_push(list)) return false;
 			*lk_last(list) = (struct member){id, rank, note->group_size, (uint32_t)i};
 		}
@@ -116,7 +116,7 @@ static bool list_members(lk_lifter *l, members *list) {
 
 /* One team of the members of one name from `begin` on; where there are more ranks than the group has, the name means
  * another group on each of them. */
-static bool add_teams(lk_lifter *l, const struct member *list, size_t count) {
+static bool add_teams(lk_lifter *lifter, const struct member *list, size_t count) {
 	uint32_t ranks = 0, size = 0;
 	for (size_t i = 0; i < count; i++) {
 		ranks += !i || list[i].rank != list[i - 1].rank;
@@ -126,56 +126,56 @@ static bool add_teams(lk_lifter *l, const struct member *list, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		bool new_rank = !i || list[i].rank != list[i - 1].rank;
 		if (!i || (apart && new_rank)) {
-			if (!lk_push(&l->graph->teams)) return false;
-			uint32_t at = (uint32_t)l->graph->team_stages.count;
-			*lk_last(&l->graph->teams) =
+			if (!lk_push(&lifter->graph->teams)) return false;
+			uint32_t at = (uint32_t)lifter->graph->team_stages.count;
+			*lk_last(&lifter->graph->teams) =
 				(lk_team){.name = list[0].name, .begin = at, .end = at, .ranks = size ? size : ranks};
 		}
 		if (new_rank) {
-			if (!lk_push(&l->graph->team_stages)) return false;
-			*lk_last(&l->graph->team_stages) = list[i].rank;
-			lk_last(&l->graph->teams)->end++;
+			if (!lk_push(&lifter->graph->team_stages)) return false;
+			*lk_last(&lifter->graph->team_stages) = list[i].rank;
+			lk_last(&lifter->graph->teams)->end++;
 		}
-		l->team_of[list[i].rank][list[i].comm] = (uint32_t)l->graph->teams.count - 1;
+		lifter->team_of[list[i].rank][list[i].comm] = (uint32_t)lifter->graph->teams.count - 1;
 	}
 	return true;
 }
 
-static lk_status find_teams(lk_lifter *l) {
+static lk_status find_teams(lk_lifter *lifter) {
 	members list = {0};
-	l->team_of = lk_arena_array(&l->report->arena, l->count, sizeof *l->team_of);
-	bool good = l->team_of && list_members(l, &list);
+	lifter->team_of = lk_arena_array(&lifter->report->arena, lifter->count, sizeof *lifter->team_of);
+	bool good = lifter->team_of && list_members(lifter, &list);
 	for (size_t at = 0, end; good && at < list.count; at = end) {
 		for (end = at; end < list.count && list.at[end].name == list.at[at].name;) end++;
-		good = add_teams(l, list.at + at, end - at);
+		good = add_teams(lifter, list.at + at, end - at);
 	}
 	lk_vec_free(&list);
-	return good ? LK_OK : lk_oom(l->err);
+	return good ? LK_OK : lk_oom(lifter->err);
 }
 
 /* ---- programs ---- */
 
-static bool has_device_works(const lk_works *w) {
-	for (uint32_t i = 0; i < w->count; i++)
-		if (w->kind[i] == LK_NODE_DEVICE) return true;
+static bool has_device_works(const lk_works *works) {
+	for (uint32_t i = 0; i < works->count; i++)
+		if (works->kind[i] == LK_NODE_DEVICE) return true;
 	return false;
 }
 
-static lk_status lift_rank(lk_lifter *l, uint32_t rank) {
+static lk_status lift_rank(lk_lifter *lifter, uint32_t rank) {
 	char name[32];
 	uint32_t block;
-	l->rank = rank, l->w = l->works[rank];
-	l->threads.count = l->stream_of.count = l->deps.count = 0;
-	l->streams = LK_STREAM_COMPUTE + 1;
-	snprintf(name, sizeof name, "rank %u", l->w->rank >= 0 ? (unsigned)l->w->rank : rank);
-	l->graph->programs.at[rank].name = lk_intern_id(l->graph->names, name);
-	if (l->graph->programs.at[rank].name == UINT32_MAX) return lk_oom(l->err);
-	lk_graph_begin_block(l->graph, name);
-	LK_TRY(has_device_works(l->w) ? lk_lift_by_dependencies(l) : lk_lift_by_shapes(l));
-	LK_TRY(lk_graph_end_block(l->graph, &block, l->err));
-	return lk_graph_call(l->graph, rank,
+	lifter->rank = rank, lifter->w = lifter->works[rank];
+	lifter->threads.count = lifter->stream_of.count = lifter->deps.count = 0;
+	lifter->streams = LK_STREAM_COMPUTE + 1;
+	snprintf(name, sizeof name, "rank %u", lifter->w->rank >= 0 ? (unsigned)lifter->w->rank : rank);
+	lifter->graph->programs.at[rank].name = lk_intern_id(lifter->graph->names, name);
+	if (lifter->graph->programs.at[rank].name == UINT32_MAX) return lk_oom(lifter->err);
+	lk_graph_begin_block(lifter->graph, name);
+	LK_TRY(has_device_works(lifter->w) ? lk_lift_by_dependencies(lifter) : lk_lift_by_shapes(lifter));
+	LK_TRY(lk_graph_end_block(lifter->graph, &block, lifter->err));
+	return lk_graph_call(lifter->graph, rank,
 						 &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER},
-						 l->err);
+						 lifter->err);
 }
 
 static int by_count(const void *a, const void *b) {
@@ -184,28 +184,28 @@ static int by_count(const void *a, const void *b) {
 	return strcmp(x->name, y->name);
 }
 
-static lk_status list_unpriced(lk_lifter *l) {
-	for (size_t i = 0; i < l->unpriced.count; i++) {
-		if (!l->unpriced.at[i]) continue;
-		if (!lk_push(&l->report->names)) return lk_oom(l->err);
-		const char *name = lk_arena_strdup(&l->report->arena, lk_intern_text(l->graph->names, (uint32_t)i));
-		if (!name) return lk_oom(l->err);
-		*lk_last(&l->report->names) = (lk_unpriced){name, l->unpriced.at[i]};
+static lk_status list_unpriced(lk_lifter *lifter) {
+	for (size_t i = 0; i < lifter->unpriced.count; i++) {
+		if (!lifter->unpriced.at[i]) continue;
+		if (!lk_push(&lifter->report->names)) return lk_oom(lifter->err);
+		const char *name = lk_arena_strdup(&lifter->report->arena, lk_intern_text(lifter->graph->names, (uint32_t)i));
+		if (!name) return lk_oom(lifter->err);
+		*lk_last(&lifter->report->names) = (lk_unpriced){name, lifter->unpriced.at[i]};
 	}
-	if (l->report->names.count)
-		qsort(l->report->names.at, l->report->names.count, sizeof *l->report->names.at, by_count);
+	if (lifter->report->names.count)
+		qsort(lifter->report->names.at, lifter->report->names.count, sizeof *lifter->report->names.at, by_count);
 	return LK_OK;
 }
 
-static lk_status lift(lk_lifter *l) {
-	l->graph->traced = true;
-	l->graph->ranks.world = l->count, l->graph->ranks.chains = 1;
-	for (int g = 0; g < LK_GROUPS; g++) l->graph->ranks.group[g].size = l->graph->ranks.group[g].stride = 1;
-	LK_TRY(find_teams(l));
-	LK_TRY(lk_lift_messages(l)); /* makes the programs */
-	for (uint32_t rank = 0; rank < l->count; rank++) LK_TRY(lift_rank(l, rank));
-	LK_TRY(list_unpriced(l));
-	return lk_graph_check(l->graph, l->err);
+static lk_status lift(lk_lifter *lifter) {
+	lifter->graph->traced = true;
+	lifter->graph->ranks.world = lifter->count, lifter->graph->ranks.chains = 1;
+	for (int g = 0; g < LK_GROUPS; g++) lifter->graph->ranks.group[g].size = lifter->graph->ranks.group[g].stride = 1;
+	LK_TRY(find_teams(lifter));
+	LK_TRY(lk_lift_messages(lifter)); /* makes the programs */
+	for (uint32_t rank = 0; rank < lifter->count; rank++) LK_TRY(lift_rank(lifter, rank));
+	LK_TRY(list_unpriced(lifter));
+	return lk_graph_check(lifter->graph, lifter->err);
 }
 
 lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_overheads *overheads, lk_graph **out,

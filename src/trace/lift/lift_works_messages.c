@@ -25,24 +25,24 @@ static int by_key(const void *a, const void *b) {
 }
 
 /* Traces name peers by number; the place of that rank, or LK_NONE where its trace was not given. */
-static uint32_t place_of(const lk_lifter *l, int32_t rank) {
-	for (uint32_t i = 0; i < l->count; i++)
-		if (l->works[i]->rank == rank) return i;
+static uint32_t place_of(const lk_lifter *lifter, int32_t rank) {
+	for (uint32_t i = 0; i < lifter->count; i++)
+		if (lifter->works[i]->rank == rank) return i;
 	return LK_NONE;
 }
 
-static bool list_messages(lk_lifter *l, messages *list) {
-	for (uint32_t rank = 0; rank < l->count; rank++) {
-		const lk_works *w = l->works[rank];
-		for (size_t i = 0; i < w->comms.count; i++) {
-			const lk_comm_note *note = &w->comms.at[i].note;
+static bool list_messages(lk_lifter *lifter, messages *list) {
+	for (uint32_t rank = 0; rank < lifter->count; rank++) {
+		const lk_works *works = lifter->works[rank];
+		for (size_t i = 0; i < works->comms.count; i++) {
+			const lk_comm_note *note = &works->comms.at[i].note;
 			if (note->kind != LK_OP_SEND && note->kind != LK_OP_RECV) continue;
-			l->team_of[rank][i] = LK_NONE;
-			uint32_t peer = note->peer < 0 ? LK_NONE : place_of(l, note->peer);
+			lifter->team_of[rank][i] = LK_NONE;
+			uint32_t peer = note->peer < 0 ? LK_NONE : place_of(lifter, note->peer);
 			if (peer == LK_NONE || peer == rank) continue;
 			bool receives = note->kind == LK_OP_RECV;
 			if (!lk_push(list)) return false;
-			*lk_last(list) = (struct message){receives ? peer : rank, receives ? rank : peer, w->comms.at[i].sequence, receives,
+			*lk_last(list) = (struct message){receives ? peer : rank, receives ? rank : peer, works->comms.at[i].sequence, receives,
 									   (uint32_t)i};
 		}
 	}
@@ -59,41 +59,41 @@ static size_t run_of(const messages *list, size_t at) {
 }
 
 /* Gives the messages of one key their channels at both ends, unless some have no partner. */
-static bool give_channel(lk_lifter *l, const struct message *m, size_t count, uint32_t *used) {
+static bool give_channel(lk_lifter *lifter, const struct message *message, size_t count, uint32_t *used) {
 	size_t receives = 0;
-	for (size_t i = 0; i < count; i++) receives += m[i].receives;
+	for (size_t i = 0; i < count; i++) receives += message[i].receives;
 	if (receives * 2 != count) return false;
 	for (size_t i = 0; i < count; i++) {
-		uint32_t rank = m[i].receives ? m[i].to : m[i].from;
-		l->team_of[rank][m[i].comm] = used[rank];
+		uint32_t rank = message[i].receives ? message[i].to : message[i].from;
+		lifter->team_of[rank][message[i].comm] = used[rank];
 	}
-	used[m->from]++, used[m->to]++;
+	used[message->from]++, used[message->to]++;
 	return true;
 }
 
-static lk_status wire(lk_lifter *l, const messages *list, uint32_t *used) {
+static lk_status wire(lk_lifter *lifter, const messages *list, uint32_t *used) {
 	uint32_t most = 0;
 	for (size_t at = 0, run; at < list->count; at += run) {
 		run = run_of(list, at);
-		give_channel(l, list->at + at, run, used);
+		give_channel(lifter, list->at + at, run, used);
 	}
-	for (uint32_t rank = 0; rank < l->count; rank++)
+	for (uint32_t rank = 0; rank < lifter->count; rank++)
 		if (used[rank] > most) most = used[rank];
-	LK_TRY(lk_graph_set_programs(l->graph, l->count, most, l->err));
+	LK_TRY(lk_graph_set_programs(lifter->graph, lifter->count, most, lifter->err));
 	for (size_t at = 0, run; at < list->count; at += run) {
 		const struct message *first = &list->at[at], *last = &list->at[at + (run = run_of(list, at)) - 1];
-		uint32_t a = l->team_of[first->from][first->comm], b = l->team_of[first->to][last->comm];
+		uint32_t a = lifter->team_of[first->from][first->comm], b = lifter->team_of[first->to][last->comm];
 		bool paired = !first->receives && last->receives && a != LK_NONE && b != LK_NONE;
-		if (paired) lk_graph_wire(l->graph, first->from, a, first->to, b);
+		if (paired) lk_graph_wire(lifter->graph, first->from, a, first->to, b);
 	}
 	return LK_OK;
 }
 
-lk_status lk_lift_messages(lk_lifter *l) {
+lk_status lk_lift_messages(lk_lifter *lifter) {
 	messages list = {0};
-	uint32_t *used = calloc((size_t)l->count + 1, sizeof *used);
-	bool good = used && list_messages(l, &list);
-	lk_status status = good ? wire(l, &list, used) : lk_oom(l->err);
+	uint32_t *used = calloc((size_t)lifter->count + 1, sizeof *used);
+	bool good = used && list_messages(lifter, &list);
+	lk_status status = good ? wire(lifter, &list, used) : lk_oom(lifter->err);
 	free(used);
 	lk_vec_free(&list);
 	return status;

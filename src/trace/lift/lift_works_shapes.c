@@ -44,12 +44,12 @@ struct shapes {
 	uint32_t opened;
 };
 
-static const char *name_of(const struct shapes *s, uint32_t work) { return lk_works_text(s->w, s->w->name[work]); }
+static const char *name_of(const struct shapes *shapes, uint32_t work) { return lk_works_text(shapes->w, shapes->w->name[work]); }
 
 /* ---- what works do ---- */
 
-static bool encloses_only(const struct shapes *s, uint32_t work) {
-	return s->w->kind[work] != LK_NODE_OP || strncmp(name_of(s, work), "autograd::engine::evaluate_function", 35) == 0;
+static bool encloses_only(const struct shapes *shapes, uint32_t work) {
+	return shapes->w->kind[work] != LK_NODE_OP || strncmp(name_of(shapes, work), "autograd::engine::evaluate_function", 35) == 0;
 }
 
 /* Operations that launch nothing themselves when they have no parts: conversions to what a tensor is already, steps of
@@ -76,102 +76,102 @@ static bool foreign(const char *name) {
 }
 
 /* A copy between host and device passes over PCIe; the host waits for one that it will read. */
-static uint8_t transfer(const struct shapes *s, uint32_t work, lk_op *op) {
-	const lk_tensor *to = &s->w->tensors.at[s->w->tensor_begin[work]];
+static uint8_t transfer(const struct shapes *shapes, uint32_t work, lk_op *op) {
+	const lk_tensor *to = &shapes->w->tensors.at[shapes->w->tensor_begin[work]];
 	op->kind = LK_OP_COPY;
 	op->bytes = (double)to->elements * to->element_bytes;
-	return strncmp(lk_works_text(s->w, to->device), "cpu", 3) == 0 ? SYNC : PIECE;
+	return strncmp(lk_works_text(shapes->w, to->device), "cpu", 3) == 0 ? SYNC : PIECE;
 }
 
 /* What a work does, and as which operation; *whole: its parts are of no interest. */
-static uint8_t classify(const struct shapes *s, uint32_t work, lk_op *op, bool *whole) {
-	const lk_works *w = s->w;
-	const lk_work_comm *comm = lk_works_comm(w, work);
-	bool host, device = lk_works_on_device(w, work, &host);
-	*op = (lk_op){.name = name_of(s, work)};
+static uint8_t classify(const struct shapes *shapes, uint32_t work, lk_op *op, bool *whole) {
+	const lk_works *works = shapes->w;
+	const lk_work_comm *comm = lk_works_comm(works, work);
+	bool host, device = lk_works_on_device(works, work, &host);
+	*op = (lk_op){.name = name_of(shapes, work)};
 	*whole = true;
 	if (comm && comm->waits) return AWAIT;
 	if (comm && lk_op_is_collective(comm->note.kind)) return COLLECTIVE;
 	if (comm) return UNKNOWN;
 	*whole = false;
-	if (encloses_only(s, work)) return NONE;
-	lk_shapes_known known = lk_op_from_shapes(op->name, lk_works_text(w, w->shape[work]),
-											  lk_works_text(w, w->types[work]), lk_works_text(w, w->outputs[work]), op);
+	if (encloses_only(shapes, work)) return NONE;
+	lk_shapes_known known = lk_op_from_shapes(op->name, lk_works_text(works, works->shape[work]),
+											  lk_works_text(works, works->types[work]), lk_works_text(works, works->outputs[work]), op);
 	*whole = known != LK_SHAPES_UNKNOWN;
 	if (known == LK_SHAPES_NOTHING) return NONE;
 	if (!device) return NONE;
 	if (known == LK_SHAPES_UNKNOWN)
-		return foreign(op->name) || !(s->parts[work] || idle_alone(op->name)) ? UNKNOWN : NONE;
-	if (host && strcmp(op->name, "aten::copy_") == 0) return transfer(s, work, op);
+		return foreign(op->name) || !(shapes->parts[work] || idle_alone(op->name)) ? UNKNOWN : NONE;
+	if (host && strcmp(op->name, "aten::copy_") == 0) return transfer(shapes, work, op);
 	return known == LK_SHAPES_SYNC ? SYNC : PIECE;
 }
 
-static void count(struct shapes *s, uint32_t work, uint8_t does, bool whole) {
+static void count(struct shapes *shapes, uint32_t work, uint8_t does, bool whole) {
 	bool host;
-	if (s->w->kind[work] != LK_NODE_OP || does == AWAIT) return;
+	if (shapes->w->kind[work] != LK_NODE_OP || does == AWAIT) return;
 	if (does == UNKNOWN) return; /* counted by name */
-	if (does != NONE) s->l->report->priced++;
-	else if (!whole) s->l->report->nothing += !s->parts[work];
-	else if (!lk_works_on_device(s->w, work, &host) && host) s->l->report->hosts++;
-	else s->l->report->nothing++;
+	if (does != NONE) shapes->l->report->priced++;
+	else if (!whole) shapes->l->report->nothing += !shapes->parts[work];
+	else if (!lk_works_on_device(shapes->w, work, &host) && host) shapes->l->report->hosts++;
+	else shapes->l->report->nothing++;
 }
 
 /* What the host spends time on: operations, and annotations that stand for one (as host_time.c has them). */
-static bool of_host(const struct shapes *s, uint32_t work) {
-	const char *name = name_of(s, work);
-	if (s->w->kind[work] == LK_NODE_OP) return true;
-	return s->w->kind[work] == LK_NODE_NOTE &&
+static bool of_host(const struct shapes *shapes, uint32_t work) {
+	const char *name = name_of(shapes, work);
+	if (shapes->w->kind[work] == LK_NODE_OP) return true;
+	return shapes->w->kind[work] == LK_NODE_NOTE &&
 		   (strncmp(name, "Optimizer.", 10) == 0 || strncmp(name, "enumerate(DataLoader)", 21) == 0);
 }
 
 /* Works are in the order of their begin, so that what encloses one has been here. */
-static void enclose(struct shapes *s, uint32_t work) {
-	uint32_t parent = s->w->parent[work];
-	uint32_t above = parent == LK_NONE ? LK_NONE : of_host(s, parent) ? parent : s->above[parent];
-	s->above[work] = above;
-	s->taken[work] = parent != LK_NONE && s->taken[parent];
-	s->first[work] = s->last[work] = s->next[work] = LK_NONE;
-	if (above == LK_NONE || !of_host(s, work)) return;
-	if (s->first[above] == LK_NONE) s->first[above] = work;
-	else s->next[s->last[above]] = work;
-	s->last[above] = work;
+static void enclose(struct shapes *shapes, uint32_t work) {
+	uint32_t parent = shapes->w->parent[work];
+	uint32_t above = parent == LK_NONE ? LK_NONE : of_host(shapes, parent) ? parent : shapes->above[parent];
+	shapes->above[work] = above;
+	shapes->taken[work] = parent != LK_NONE && shapes->taken[parent];
+	shapes->first[work] = shapes->last[work] = shapes->next[work] = LK_NONE;
+	if (above == LK_NONE || !of_host(shapes, work)) return;
+	if (shapes->first[above] == LK_NONE) shapes->first[above] = work;
+	else shapes->next[shapes->last[above]] = work;
+	shapes->last[above] = work;
 }
 
-static lk_status find_pieces(struct shapes *s) {
-	for (uint32_t i = 0; i < s->w->count; i++)
-		if (s->w->parent[i] != LK_NONE) s->parts[s->w->parent[i]] = 1;
-	for (uint32_t i = 0; i < s->w->count; i++) {
+static lk_status find_pieces(struct shapes *shapes) {
+	for (uint32_t i = 0; i < shapes->w->count; i++)
+		if (shapes->w->parent[i] != LK_NONE) shapes->parts[shapes->w->parent[i]] = 1;
+	for (uint32_t i = 0; i < shapes->w->count; i++) {
 		bool whole;
 		lk_op op;
-		enclose(s, i);
-		if (s->taken[i]) continue;
-		s->does[i] = classify(s, i, &op, &whole);
-		s->taken[i] = whole;
-		count(s, i, s->does[i], whole);
-		if (s->does[i] == UNKNOWN && !lk_lift_unpriced(s->l, i)) return lk_oom(s->l->err);
+		enclose(shapes, i);
+		if (shapes->taken[i]) continue;
+		shapes->does[i] = classify(shapes, i, &op, &whole);
+		shapes->taken[i] = whole;
+		count(shapes, i, shapes->does[i], whole);
+		if (shapes->does[i] == UNKNOWN && !lk_lift_unpriced(shapes->l, i)) return lk_oom(shapes->l->err);
 	}
 	return LK_OK;
 }
 
 /* ---- the walk ---- */
 
-static double overhead(struct shapes *s, int term, const char *name) {
+static double overhead(struct shapes *shapes, int term, const char *name) {
 	bool known = true;
-	double us = s->l->overheads ? lk_overheads_mean(s->l->overheads, term, name, &known) : 0;
-	s->l->report->host_times += s->l->overheads != NULL;
-	s->l->report->strange_overheads += !known;
+	double us = shapes->l->overheads ? lk_overheads_mean(shapes->l->overheads, term, name, &known) : 0;
+	shapes->l->report->host_times += shapes->l->overheads != NULL;
+	shapes->l->report->strange_overheads += !known;
 	return isfinite(us) && us > 0 ? us * 1e-6 : 0;
 }
 
-static void spend(struct shapes *s, int term, const char *name, const char *whose) {
-	s->pending += overhead(s, term, name);
-	s->pending_name = whose;
+static void spend(struct shapes *shapes, int term, const char *name, const char *whose) {
+	shapes->pending += overhead(shapes, term, name);
+	shapes->pending_name = whose;
 }
 
-static bool add_host(struct shapes *s, const char *name, double seconds, uint32_t join) {
-	if (s->host != LK_NONE && !lk_lifter_depend(s->l, s->host)) return false;
-	s->host = lk_lifter_add(s->l, &(lk_op){.kind = LK_OP_HOST,
-										 .stream = s->host_stream,
+static bool add_host(struct shapes *shapes, const char *name, double seconds, uint32_t join) {
+	if (shapes->host != LK_NONE && !lk_lifter_depend(shapes->l, shapes->host)) return false;
+	shapes->host = lk_lifter_add(shapes->l, &(lk_op){.kind = LK_OP_HOST,
+										 .stream = shapes->host_stream,
 										 .phase = LK_PHASE_OTHER,
 										 .name = name,
 										 .m = seconds,
@@ -181,43 +181,43 @@ static bool add_host(struct shapes *s, const char *name, double seconds, uint32_
 }
 
 /* What has come together since the last operation of the host. */
-static bool add_pending(struct shapes *s) {
-	double seconds = s->pending;
-	s->pending = 0;
-	return !(seconds > 0) || add_host(s, s->pending_name, seconds, 0);
+static bool add_pending(struct shapes *shapes) {
+	double seconds = shapes->pending;
+	shapes->pending = 0;
+	return !(seconds > 0) || add_host(shapes, shapes->pending_name, seconds, 0);
 }
 
 /* Dependencies on the collectives whose tensors a work uses. */
-static bool await_tensors(struct shapes *s, uint32_t work) {
-	for (uint32_t t = s->w->tensor_begin[work]; t < s->w->tensor_begin[work + 1]; t++)
-		for (uint32_t i = 0; i < OPEN && i < s->opened; i++) {
-			if (s->open[i].storage < 0 || s->open[i].storage != s->w->tensors.at[t].storage) continue;
-			if (!lk_lifter_depend(s->l, s->open[i].op)) return false;
-			s->open[i].storage = -1; /* what follows on the stream is behind it */
+static bool await_tensors(struct shapes *shapes, uint32_t work) {
+	for (uint32_t t = shapes->w->tensor_begin[work]; t < shapes->w->tensor_begin[work + 1]; t++)
+		for (uint32_t i = 0; i < OPEN && i < shapes->opened; i++) {
+			if (shapes->open[i].storage < 0 || shapes->open[i].storage != shapes->w->tensors.at[t].storage) continue;
+			if (!lk_lifter_depend(shapes->l, shapes->open[i].op)) return false;
+			shapes->open[i].storage = -1; /* what follows on the stream is behind it */
 		}
 	return true;
 }
 
-static void open_collective(struct shapes *s, uint32_t work, uint32_t op) {
-	int64_t sequence = lk_works_comm(s->w, work)->sequence;
-	for (uint32_t t = s->w->tensor_begin[work]; t < s->w->tensor_begin[work + 1]; t++, s->opened++) {
-		s->open[s->opened % OPEN].storage = s->w->tensors.at[t].storage;
-		s->open[s->opened % OPEN].sequence = sequence;
-		s->open[s->opened % OPEN].op = op;
+static void open_collective(struct shapes *shapes, uint32_t work, uint32_t op) {
+	int64_t sequence = lk_works_comm(shapes->w, work)->sequence;
+	for (uint32_t t = shapes->w->tensor_begin[work]; t < shapes->w->tensor_begin[work + 1]; t++, shapes->opened++) {
+		shapes->open[shapes->opened % OPEN].storage = shapes->w->tensors.at[t].storage;
+		shapes->open[shapes->opened % OPEN].sequence = sequence;
+		shapes->open[shapes->opened % OPEN].op = op;
 	}
 }
 
 /* A wait of the trace: the compute stream waits for the collective of its number. */
-static bool await_sequence(struct shapes *s, uint32_t work) {
-	int64_t sequence = lk_works_comm(s->w, work)->sequence;
-	for (uint32_t i = 0; i < OPEN && i < s->opened; i++) {
-		if (s->open[i].sequence != sequence || s->open[i].storage < 0) continue;
-		s->open[i].storage = -1;
-		if (!lk_lifter_depend(s->l, s->open[i].op)) return false;
+static bool await_sequence(struct shapes *shapes, uint32_t work) {
+	int64_t sequence = lk_works_comm(shapes->w, work)->sequence;
+	for (uint32_t i = 0; i < OPEN && i < shapes->opened; i++) {
+		if (shapes->open[i].sequence != sequence || shapes->open[i].storage < 0) continue;
+		shapes->open[i].storage = -1;
+		if (!lk_lifter_depend(shapes->l, shapes->open[i].op)) return false;
 	}
-	if (!s->l->deps.count) return true;
-	if (s->host != LK_NONE && !lk_lifter_depend(s->l, s->host)) return false;
-	lk_lifter_add(s->l, &(lk_op){.kind = LK_OP_WAIT,
+	if (!shapes->l->deps.count) return true;
+	if (shapes->host != LK_NONE && !lk_lifter_depend(shapes->l, shapes->host)) return false;
+	lk_lifter_add(shapes->l, &(lk_op){.kind = LK_OP_WAIT,
 							   .stream = LK_STREAM_COMPUTE,
 							   .phase = LK_PHASE_OTHER,
 							   .name = "wait for the collective"});
@@ -225,121 +225,121 @@ static bool await_sequence(struct shapes *s, uint32_t work) {
 }
 
 /* Tensors of an operation that no rule covers pass through memory once. */
-static void guess(const struct shapes *s, uint32_t work, lk_op *op) {
+static void guess(const struct shapes *shapes, uint32_t work, lk_op *op) {
 	op->kind = LK_OP_ELEMENTWISE;
 	op->bytes = 0;
-	for (uint32_t t = s->w->tensor_begin[work]; t < s->w->tensor_begin[work + 1]; t++)
-		op->bytes += (double)s->w->tensors.at[t].elements * s->w->tensors.at[t].element_bytes;
+	for (uint32_t t = shapes->w->tensor_begin[work]; t < shapes->w->tensor_begin[work + 1]; t++)
+		op->bytes += (double)shapes->w->tensors.at[t].elements * shapes->w->tensors.at[t].element_bytes;
 }
 
 /* The launch of what a work does on the device, and that. */
-static bool add_piece(struct shapes *s, uint32_t work) {
+static bool add_piece(struct shapes *shapes, uint32_t work) {
 	lk_op op;
 	bool whole;
-	uint8_t does = classify(s, work, &op, &whole);
+	uint8_t does = classify(shapes, work, &op, &whole);
 	const char *call = op.kind == LK_OP_COPY ? "cudaMemcpyAsync" : "cudaLaunchKernel";
-	if (!add_pending(s) || !add_host(s, call, overhead(s, LK_T4, call), 0)) return false;
-	if (does == UNKNOWN) guess(s, work, &op);
+	if (!add_pending(shapes) || !add_host(shapes, call, overhead(shapes, LK_T4, call), 0)) return false;
+	if (does == UNKNOWN) guess(shapes, work, &op);
 	op.stream = LK_STREAM_COMPUTE, op.phase = LK_PHASE_OTHER;
-	if (!lk_lifter_depend(s->l, s->host)) return false;
+	if (!lk_lifter_depend(shapes->l, shapes->host)) return false;
 	if (does != COLLECTIVE) {
-		if (!await_tensors(s, work)) return false;
-		lk_lifter_add(s->l, &op);
-		return does != SYNC || add_host(s, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
+		if (!await_tensors(shapes, work)) return false;
+		lk_lifter_add(shapes->l, &op);
+		return does != SYNC || add_host(shapes, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
 	}
-	lk_lift_comm(s->l, lk_works_comm(s->w, work), &op);
-	op.stream = s->comm_stream, op.join = LK_JOIN(LK_STREAM_COMPUTE);
-	open_collective(s, work, lk_lifter_add(s->l, &op));
+	lk_lift_comm(shapes->l, lk_works_comm(shapes->w, work), &op);
+	op.stream = shapes->comm_stream, op.join = LK_JOIN(LK_STREAM_COMPUTE);
+	open_collective(shapes, work, lk_lifter_add(shapes->l, &op));
 	return true;
 }
 
-static bool acts(const struct shapes *s, uint32_t work) { return s->does[work] != NONE && s->does[work] != AWAIT; }
+static bool acts(const struct shapes *shapes, uint32_t work) { return shapes->does[work] != NONE && shapes->does[work] != AWAIT; }
 
 /* Whether an operation without parts launches something, as far as the overheads know. */
-static bool launches(const struct shapes *s, uint32_t work) {
+static bool launches(const struct shapes *shapes, uint32_t work) {
 	bool known = false, host;
-	if (!s->l->overheads || s->first[work] != LK_NONE || !lk_works_on_device(s->w, work, &host)) return false;
-	lk_overheads_mean(s->l->overheads, LK_T2, name_of(s, work), &known);
+	if (!shapes->l->overheads || shapes->first[work] != LK_NONE || !lk_works_on_device(shapes->w, work, &host)) return false;
+	lk_overheads_mean(shapes->l->overheads, LK_T2, name_of(shapes, work), &known);
 	return known;
 }
 
 /* A launch inside `work`: the first one is of the work that acts; further ones are time of the host. */
-static bool launch(struct shapes *s, uint32_t work) {
-	const char *name = name_of(s, work);
-	spend(s, s->had[work] ? LK_T5 : LK_T2, name, name);
-	s->had[work] = 1;
-	if (s->acting == LK_NONE) return spend(s, LK_T4, "cudaLaunchKernel", name), true;
-	uint32_t piece = s->acting;
-	s->acting = LK_NONE;
-	s->does[piece] |= DONE;
-	return add_piece(s, piece);
+static bool launch(struct shapes *shapes, uint32_t work) {
+	const char *name = name_of(shapes, work);
+	spend(shapes, shapes->had[work] ? LK_T5 : LK_T2, name, name);
+	shapes->had[work] = 1;
+	if (shapes->acting == LK_NONE) return spend(shapes, LK_T4, "cudaLaunchKernel", name), true;
+	uint32_t piece = shapes->acting;
+	shapes->acting = LK_NONE;
+	shapes->does[piece] |= DONE;
+	return add_piece(shapes, piece);
 }
 
-static bool enter(struct shapes *s, uint32_t work) {
-	const char *name = name_of(s, work);
-	uint32_t above = s->above[work];
+static bool enter(struct shapes *shapes, uint32_t work) {
+	const char *name = name_of(shapes, work);
+	uint32_t above = shapes->above[work];
 	if (above != LK_NONE) {
-		spend(s, s->had[above] ? LK_T5 : LK_T2, name_of(s, above), name_of(s, above));
-		s->had[above] = 1;
-	} else if (s->host != LK_NONE) spend(s, LK_T1, name, name);
-	if (s->does[work] == AWAIT) return add_pending(s) && await_sequence(s, work);
-	if (acts(s, work)) s->acting = work;
-	return !launches(s, work) || launch(s, work);
+		spend(shapes, shapes->had[above] ? LK_T5 : LK_T2, name_of(shapes, above), name_of(shapes, above));
+		shapes->had[above] = 1;
+	} else if (shapes->host != LK_NONE) spend(shapes, LK_T1, name, name);
+	if (shapes->does[work] == AWAIT) return add_pending(shapes) && await_sequence(shapes, work);
+	if (acts(shapes, work)) shapes->acting = work;
+	return !launches(shapes, work) || launch(shapes, work);
 }
 
-static bool leave(struct shapes *s, uint32_t work) {
-	const char *name = name_of(s, work);
-	if (acts(s, work) && !(s->does[work] & DONE)) {
-		s->acting = work;
-		if (!launch(s, work)) return false;
+static bool leave(struct shapes *shapes, uint32_t work) {
+	const char *name = name_of(shapes, work);
+	if (acts(shapes, work) && !(shapes->does[work] & DONE)) {
+		shapes->acting = work;
+		if (!launch(shapes, work)) return false;
 	}
-	spend(s, s->had[work] ? LK_T3 : LK_T5, name, name);
+	spend(shapes, shapes->had[work] ? LK_T3 : LK_T5, name, name);
 	return true;
 }
 
 /* All that is inside, without recursion: traces may be nested as deep as they like. */
-static bool add_top(struct shapes *s, uint32_t top) {
-	if (!lk_lift_add_stream(s->l, false, s->w->thread[top], &s->host_stream)) return false;
+static bool add_top(struct shapes *shapes, uint32_t top) {
+	if (!lk_lift_add_stream(shapes->l, false, shapes->w->thread[top], &shapes->host_stream)) return false;
 	uint32_t at = top;
-	s->acting = LK_NONE;
-	if (!enter(s, at)) return false;
+	shapes->acting = LK_NONE;
+	if (!enter(shapes, at)) return false;
 	for (;;) {
-		if (s->first[at] != LK_NONE) {
-			at = s->first[at];
-			if (!enter(s, at)) return false;
+		if (shapes->first[at] != LK_NONE) {
+			at = shapes->first[at];
+			if (!enter(shapes, at)) return false;
 			continue;
 		}
-		while (at != top && s->next[at] == LK_NONE) {
-			if (!leave(s, at)) return false;
-			at = s->above[at];
+		while (at != top && shapes->next[at] == LK_NONE) {
+			if (!leave(shapes, at)) return false;
+			at = shapes->above[at];
 		}
-		if (!leave(s, at)) return false;
-		if (at == top) return add_pending(s);
-		at = s->next[at];
-		if (!enter(s, at)) return false;
+		if (!leave(shapes, at)) return false;
+		if (at == top) return add_pending(shapes);
+		at = shapes->next[at];
+		if (!enter(shapes, at)) return false;
 	}
 }
 
-static lk_status walk(struct shapes *s) {
-	lk_program *program = &s->l->graph->programs.at[s->l->rank];
-	uint32_t compute = lk_intern_id(s->l->graph->names, "compute"),
-			 comm = lk_intern_id(s->l->graph->names, "collectives");
-	if (compute == UINT32_MAX || comm == UINT32_MAX) return lk_oom(s->l->err);
+static lk_status walk(struct shapes *shapes) {
+	lk_program *program = &shapes->l->graph->programs.at[shapes->l->rank];
+	uint32_t compute = lk_intern_id(shapes->l->graph->names, "compute"),
+			 comm = lk_intern_id(shapes->l->graph->names, "collectives");
+	if (compute == UINT32_MAX || comm == UINT32_MAX) return lk_oom(shapes->l->err);
 	program->stream_names[LK_STREAM_COMPUTE] = compute;
-	s->comm_stream = s->l->streams++;
-	program->stream_names[s->comm_stream] = comm;
-	s->host = LK_NONE;
-	for (uint32_t i = 0; i < s->w->count; i++)
-		if (s->above[i] == LK_NONE && of_host(s, i) && !add_top(s, i)) return lk_oom(s->l->err);
+	shapes->comm_stream = shapes->l->streams++;
+	program->stream_names[shapes->comm_stream] = comm;
+	shapes->host = LK_NONE;
+	for (uint32_t i = 0; i < shapes->w->count; i++)
+		if (shapes->above[i] == LK_NONE && of_host(shapes, i) && !add_top(shapes, i)) return lk_oom(shapes->l->err);
 	return LK_OK;
 }
 
-lk_status lk_lift_by_shapes(lk_lifter *l) {
-	size_t n = l->w->count + 1;
-	struct shapes *s = calloc(1, sizeof *s);
-	if (!s) return lk_oom(l->err);
-	*s = (struct shapes){.l = l,
-				  .w = l->w,
+lk_status lk_lift_by_shapes(lk_lifter *lifter) {
+	size_t n = lifter->w->count + 1;
+	struct shapes *shapes = calloc(1, sizeof *shapes);
+	if (!shapes) return lk_oom(lifter->err);
+	*shapes = (struct shapes){.l = lifter,
+				  .w = lifter->w,
 				  .does = calloc(n, 1),
 				  .taken = calloc(n, 1),
 				  .parts = calloc(n, 1),
@@ -348,11 +348,11 @@ lk_status lk_lift_by_shapes(lk_lifter *l) {
 				  .first = calloc(n, 4),
 				  .last = calloc(n, 4),
 				  .next = calloc(n, 4)};
-	bool good = s->does && s->taken && s->parts && s->had && s->above && s->first && s->last && s->next;
-	lk_status status = good ? find_pieces(s) : lk_oom(l->err);
-	if (status == LK_OK) status = walk(s);
-	free(s->does), free(s->taken), free(s->parts), free(s->had), free(s->above);
-	free(s->first), free(s->last), free(s->next);
-	free(s);
+	bool good = shapes->does && shapes->taken && shapes->parts && shapes->had && shapes->above && shapes->first && shapes->last && shapes->next;
+	lk_status status = good ? find_pieces(shapes) : lk_oom(lifter->err);
+	if (status == LK_OK) status = walk(shapes);
+	free(shapes->does), free(shapes->taken), free(shapes->parts), free(shapes->had), free(shapes->above);
+	free(shapes->first), free(shapes->last), free(shapes->next);
+	free(shapes);
 	return status;
 }

@@ -22,67 +22,67 @@ struct timed {
 enum { NEW, OPEN, DONE };
 
 /* Dependency number `at` of a work, data first; LK_NONE behind the last. */
-static uint32_t dependency(const lk_works *w, uint32_t work, uint32_t at, bool control) {
-	uint32_t data = w->data_begin[work + 1] - w->data_begin[work];
-	if (at < data) return w->data[w->data_begin[work] + at];
-	uint32_t place = w->control_begin[work] + (at - data);
-	return control && place < w->control_begin[work + 1] ? w->control[place] : LK_NONE;
+static uint32_t dependency(const lk_works *works, uint32_t work, uint32_t at, bool control) {
+	uint32_t data = works->data_begin[work + 1] - works->data_begin[work];
+	if (at < data) return works->data[works->data_begin[work] + at];
+	uint32_t place = works->control_begin[work] + (at - data);
+	return control && place < works->control_begin[work + 1] ? works->control[place] : LK_NONE;
 }
 
 /* A work behind all that it depends on; otherwise in the order of ids. */
-static bool put_in_order(struct timed *t, uint32_t work) {
-	if (t->state[work] != NEW) return true;
-	if (!lk_push(&t->stack)) return false;
-	*lk_last(&t->stack) = work;
-	while (t->stack.count) {
-		uint32_t top = *lk_last(&t->stack);
-		bool first = t->state[top] == NEW, waits = false;
-		if (first) t->state[top] = OPEN;
-		for (uint32_t i = 0, on; first && (on = dependency(t->w, top, i, t->control)) != LK_NONE; i++) {
-			t->circles += t->state[on] == OPEN;
-			if (t->state[on] != NEW) continue;
+static bool put_in_order(struct timed *timed, uint32_t work) {
+	if (timed->state[work] != NEW) return true;
+	if (!lk_push(&timed->stack)) return false;
+	*lk_last(&timed->stack) = work;
+	while (timed->stack.count) {
+		uint32_t top = *lk_last(&timed->stack);
+		bool first = timed->state[top] == NEW, waits = false;
+		if (first) timed->state[top] = OPEN;
+		for (uint32_t i = 0, on; first && (on = dependency(timed->w, top, i, timed->control)) != LK_NONE; i++) {
+			timed->circles += timed->state[on] == OPEN;
+			if (timed->state[on] != NEW) continue;
 			waits = true;
-			if (!lk_push(&t->stack)) return false;
-			*lk_last(&t->stack) = on;
+			if (!lk_push(&timed->stack)) return false;
+			*lk_last(&timed->stack) = on;
 		}
 		if (waits) continue;
-		t->stack.count--;
-		if (t->state[top] == OPEN) t->order[t->ordered++] = top;
-		t->state[top] = DONE;
+		timed->stack.count--;
+		if (timed->state[top] == OPEN) timed->order[timed->ordered++] = top;
+		timed->state[top] = DONE;
 	}
 	return true;
 }
 
-static bool put_all_in_order(struct timed *t, bool control) {
-	t->control = control;
-	t->circles = t->ordered = 0;
-	memset(t->state, NEW, t->w->count);
-	for (uint32_t i = 0; i < t->w->count; i++)
-		if (!put_in_order(t, i)) return false;
+static bool put_all_in_order(struct timed *timed, bool control) {
+	timed->control = control;
+	timed->circles = timed->ordered = 0;
+	memset(timed->state, NEW, timed->w->count);
+	for (uint32_t i = 0; i < timed->w->count; i++)
+		if (!put_in_order(timed, i)) return false;
 	return true;
 }
 
 /* Control dependencies that the order does not keep (the converter of PyTorch traces writes such: from a kernel to what
  * encloses its launch) are left out. */
-static bool depend(struct timed *t, uint32_t work) {
-	for (uint32_t i = 0, on; (on = dependency(t->w, work, i, true)) != LK_NONE; i++)
-		if (t->place[on] == LK_NONE) t->l->report->dropped++;
-		else if (!lk_lifter_depend(t->l, t->place[on])) return false;
+static bool depend(struct timed *timed, uint32_t work) {
+	for (uint32_t i = 0, on; (on = dependency(timed->w, work, i, true)) != LK_NONE; i++)
+		if (timed->place[on] == LK_NONE) timed->l->report->dropped++;
+		else if (!lk_lifter_depend(timed->l, timed->place[on])) return false;
 	return true;
 }
 
 /* Simulators' traces state work and bytes; a product of that many flops is taken as square. */
-static bool price(struct timed *t, uint32_t work, lk_op *op) {
-	op->bytes = t->w->bytes[work];
-	op->flops = t->w->flops[work];
+static bool price(struct timed *timed, uint32_t work, lk_op *op) {
+	op->bytes = timed->w->bytes[work];
+	op->flops = timed->w->flops[work];
 	op->dtype = LK_BF16; /* the traces do not say; what training computes in */
 	if (op->flops > 0) {
 		op->kind = LK_OP_GEMM;
 		op->m = op->n = op->k = cbrt(op->flops / 2);
 		op->batch = 1;
 	}
-	if (op->flops > 0 || op->bytes > 0) return t->l->report->priced++, true;
-	return lk_lift_unpriced(t->l, work);
+	if (op->flops > 0 || op->bytes > 0) return timed->l->report->priced++, true;
+	return lk_lift_unpriced(timed->l, work);
 }
 
 static lk_op_kind kind_by_name(const char *name) {
@@ -91,57 +91,57 @@ static lk_op_kind kind_by_name(const char *name) {
 	return strstr(name, "gemm") ? LK_OP_GEMM : LK_OP_ELEMENTWISE;
 }
 
-static bool on_device(const lk_works *w, uint32_t work) {
-	return w->kind[work] == LK_NODE_DEVICE || w->kind[work] == LK_NODE_MEMORY;
+static bool on_device(const lk_works *works, uint32_t work) {
+	return works->kind[work] == LK_NODE_DEVICE || works->kind[work] == LK_NODE_MEMORY;
 }
 
-bool lk_works_device_timed(const lk_works *w) {
-	for (uint32_t i = 0; w->timed && i < w->count; i++)
-		if (w->duration_ns[i] > 0 && on_device(w, i)) return true;
+bool lk_works_device_timed(const lk_works *works) {
+	for (uint32_t i = 0; works->timed && i < works->count; i++)
+		if (works->duration_ns[i] > 0 && on_device(works, i)) return true;
 	return false;
 }
 
-static bool add(struct timed *t, uint32_t work) {
-	const lk_works *w = t->w;
-	const lk_work_comm *comm = lk_works_comm(w, work);
-	bool device = on_device(w, work);
+static bool add(struct timed *timed, uint32_t work) {
+	const lk_works *works = timed->w;
+	const lk_work_comm *comm = lk_works_comm(works, work);
+	bool device = on_device(works, work);
 	lk_op op = {.phase = LK_PHASE_OTHER,
-				.name = lk_works_text(w, w->name[work]),
+				.name = lk_works_text(works, works->name[work]),
 				.kind = device ? LK_OP_ELEMENTWISE : LK_OP_HOST};
 	/* Streams that are not said: one for computation, one for communication. */
-	int64_t thread = w->thread[work] < 0 && comm ? -2 : w->thread[work];
-	if (!lk_lift_add_stream(t->l, device, thread, &op.stream) || !depend(t, work)) return false;
-	int64_t ns = w->duration_ns[work];
+	int64_t thread = works->thread[work] < 0 && comm ? -2 : works->thread[work];
+	if (!lk_lift_add_stream(timed->l, device, thread, &op.stream) || !depend(timed, work)) return false;
+	int64_t ns = works->duration_ns[work];
 	if (device) op.kind = kind_by_name(op.name);
-	bool communicates = comm && lk_lift_comm(t->l, comm, &op);
-	if (device ? t->device_timed : w->timed) {
-		t->l->report->timed += ns >= 0;
+	bool communicates = comm && lk_lift_comm(timed->l, comm, &op);
+	if (device ? timed->device_timed : works->timed) {
+		timed->l->report->timed += ns >= 0;
 		op.measured_ps = ns > 0 && ns < INT64_MAX / 1000 ? ns * 1000 : device;
-	} else if (communicates) t->l->report->priced++;
-	else if (device && !price(t, work, &op)) return false;
-	t->place[work] = lk_lifter_add(t->l, &op);
+	} else if (communicates) timed->l->report->priced++;
+	else if (device && !price(timed, work, &op)) return false;
+	timed->place[work] = lk_lifter_add(timed->l, &op);
 	return true;
 }
 
-static lk_status circle(const struct timed *t) {
-	lk_fail(t->l->err, LK_ERR_INPUT, t->w->path, "%llu data dependencies lead back to the node that has them",
-			(unsigned long long)t->circles);
-	return lk_hint(t->l->err, "a trace with circles cannot be run; write it again");
+static lk_status circle(const struct timed *timed) {
+	lk_fail(timed->l->err, LK_ERR_INPUT, timed->w->path, "%llu data dependencies lead back to the node that has them",
+			(unsigned long long)timed->circles);
+	return lk_hint(timed->l->err, "a trace with circles cannot be run; write it again");
 }
 
-lk_status lk_lift_by_dependencies(lk_lifter *l) {
-	size_t n = l->w->count + 1;
-	struct timed t = {.l = l,
-			   .w = l->w,
-			   .device_timed = lk_works_device_timed(l->w),
+lk_status lk_lift_by_dependencies(lk_lifter *lifter) {
+	size_t n = lifter->w->count + 1;
+	struct timed t = {.l = lifter,
+			   .w = lifter->w,
+			   .device_timed = lk_works_device_timed(lifter->w),
 			   .order = malloc(n * sizeof *t.order),
 			   .place = malloc(n * sizeof *t.place),
 			   .state = malloc(n)};
 	bool good = t.order && t.place && t.state && put_all_in_order(&t, true);
 	if (good && t.circles) good = put_all_in_order(&t, false);
-	for (uint32_t i = 0; good && i < l->w->count; i++) t.place[i] = LK_NONE;
+	for (uint32_t i = 0; good && i < lifter->w->count; i++) t.place[i] = LK_NONE;
 	for (uint32_t i = 0; good && !t.circles && i < t.ordered; i++) good = add(&t, t.order[i]);
 	free(t.order), free(t.place), free(t.state);
 	lk_vec_free(&t.stack);
-	return !good ? lk_oom(l->err) : t.circles ? circle(&t) : LK_OK;
+	return !good ? lk_oom(lifter->err) : t.circles ? circle(&t) : LK_OK;
 }

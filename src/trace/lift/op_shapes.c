@@ -95,40 +95,40 @@ static bool floating(const char *type, size_t length, lk_dtype *out) {
 }
 
 /* One type after another, beside the inputs. */
-static void read_types(const char *types, struct asked *q) {
+static void read_types(const char *types, struct asked *asked) {
 	bool found = false;
 	const char *at = types && *types == '[' ? types + 1 : "";
-	for (int i = 0; i < q->inputs; i++) {
+	for (int i = 0; i < asked->inputs; i++) {
 		const char *begin = at;
 		lk_dtype dtype;
 		for (int open = 0; *at && (open || (*at != ',' && *at != ']')); at++)
 			open += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
 		size_t length = (size_t)(at - begin);
-		q->in[i].bytes = *types ? type_bytes(begin, length) : 4;
-		if (!found && q->in[i].bytes && *types && floating(begin, length, &dtype)) {
+		asked->in[i].bytes = *types ? type_bytes(begin, length) : 4;
+		if (!found && asked->in[i].bytes && *types && floating(begin, length, &dtype)) {
 			found = true;
-			q->dtype = dtype, q->width = q->in[i].bytes;
+			asked->dtype = dtype, asked->width = asked->in[i].bytes;
 		}
 		if (*at == ',') at++;
 	}
-	if (!found) q->dtype = LK_FP32, q->width = q->inputs && q->in[0].bytes ? q->in[0].bytes : 4;
+	if (!found) asked->dtype = LK_FP32, asked->width = asked->inputs && asked->in[0].bytes ? asked->in[0].bytes : 4;
 }
 
-static bool read_shapes(const char *dims, const char *types, const char *outputs, struct asked *q) {
+static bool read_shapes(const char *dims, const char *types, const char *outputs, struct asked *asked) {
 	struct tensor past = {0};
-	*q = (struct asked){0};
+	*asked = (struct asked){0};
 	if (!dims || *dims != '[') return false;
 	for (dims++; *dims && *dims != ']'; dims += *dims == ',') {
-		struct tensor *to = q->inputs < INPUTS ? &q->in[q->inputs++] : &past;
+		struct tensor *to = asked->inputs < INPUTS ? &asked->in[asked->inputs++] : &past;
 		*to = (struct tensor){0};
 		if (*dims == ',') continue; /* Kineto leaves scalars empty in places */
 		if (!read_value(&dims, 0, to)) return false;
 		if (*dims != ',' && *dims != ']') return false;
 	}
-	read_types(types ? types : "", q);
+	read_types(types ? types : "", asked);
 	if (outputs && outputs[0] == '[' && outputs[1] == '[') {
 		const char *first = outputs + 1;
-		q->has_result = read_value(&first, 0, &q->result);
+		asked->has_result = read_value(&first, 0, &asked->result);
 	}
 	return *dims == ']';
 }
@@ -138,170 +138,170 @@ static bool read_shapes(const char *dims, const char *types, const char *outputs
 typedef bool (*rule)(const struct asked *, lk_op *);
 
 /* Tensors among the inputs, with their bytes; the largest one's. */
-static double input_bytes(const struct asked *q, double *largest) {
+static double input_bytes(const struct asked *asked, double *largest) {
 	double sum = 0;
 	*largest = 0;
-	for (int i = 0; i < q->inputs; i++) {
-		double bytes = q->in[i].elements * q->in[i].bytes;
+	for (int i = 0; i < asked->inputs; i++) {
+		double bytes = asked->in[i].elements * asked->in[i].bytes;
 		sum += bytes;
 		*largest = fmax(*largest, bytes);
 	}
 	return sum;
 }
 
-static bool stream(const struct asked *q, lk_op *out, double bytes) {
+static bool stream(const struct asked *asked, lk_op *out, double bytes) {
 	out->bytes = bytes;
 	out->flops = 0;
-	return q->inputs > 0 && isfinite(bytes);
+	return asked->inputs > 0 && isfinite(bytes);
 }
 
 /* Reads its inputs, writes a result of the largest one's size. */
-static bool map(const struct asked *q, lk_op *out) {
-	double largest, sum = input_bytes(q, &largest);
-	return stream(q, out, sum + (q->has_result ? q->result.elements * q->width : largest));
+static bool map(const struct asked *asked, lk_op *out) {
+	double largest, sum = input_bytes(asked, &largest);
+	return stream(asked, out, sum + (asked->has_result ? asked->result.elements * asked->width : largest));
 }
 
 /* Writes what is its first input: fill_, zero_, uniform_. */
-static bool fill(const struct asked *q, lk_op *out) { return stream(q, out, q->in[0].elements * q->in[0].bytes); }
+static bool fill(const struct asked *asked, lk_op *out) { return stream(asked, out, asked->in[0].elements * asked->in[0].bytes); }
 
 /* copy_(to, from): writes one, reads the other. */
-static bool copy(const struct asked *q, lk_op *out) {
-	if (q->inputs < 2) return map(q, out);
-	double from = q->in[1].elements * q->in[1].bytes;
-	return stream(q, out, q->in[0].elements * q->in[0].bytes + from);
+static bool copy(const struct asked *asked, lk_op *out) {
+	if (asked->inputs < 2) return map(asked, out);
+	double from = asked->in[1].elements * asked->in[1].bytes;
+	return stream(asked, out, asked->in[0].elements * asked->in[0].bytes + from);
 }
 
 /* Reads its inputs; the result is small: sums, means, losses. */
-static bool reduce(const struct asked *q, lk_op *out) {
-	double largest, sum = input_bytes(q, &largest);
-	return stream(q, out, sum + (q->has_result ? q->result.elements * q->width : 0));
+static bool reduce(const struct asked *asked, lk_op *out) {
+	double largest, sum = input_bytes(asked, &largest);
+	return stream(asked, out, sum + (asked->has_result ? asked->result.elements * asked->width : 0));
 }
 
 /* Reads twice what it writes once: statistics first, then the normalised values. */
-static bool norm(const struct asked *q, lk_op *out) {
-	double largest, sum = input_bytes(q, &largest);
-	return stream(q, out, sum + 2 * largest);
+static bool norm(const struct asked *asked, lk_op *out) {
+	double largest, sum = input_bytes(asked, &largest);
+	return stream(asked, out, sum + 2 * largest);
 }
 
 /* A list of tensors is read and written; further lists are read. */
-static bool foreach(const struct asked *q, lk_op *out) {
-	double largest, sum = input_bytes(q, &largest);
-	return q->in[0].rank == -1 && stream(q, out, sum + q->in[0].elements * q->in[0].bytes);
+static bool foreach(const struct asked *asked, lk_op *out) {
+	double largest, sum = input_bytes(asked, &largest);
+	return asked->in[0].rank == -1 && stream(asked, out, sum + asked->in[0].elements * asked->in[0].bytes);
 }
 
-static bool product(const struct asked *q, lk_op *out, double batch, double m, double n, double k) {
+static bool product(const struct asked *asked, lk_op *out, double batch, double m, double n, double k) {
 	if (!(batch > 0 && m > 0 && n > 0 && k > 0)) return false;
 	out->batch = batch, out->m = m, out->n = n, out->k = k;
 	out->flops = 2 * batch * m * n * k;
-	out->bytes = batch * (m * k + k * n + m * n) * q->width;
+	out->bytes = batch * (m * k + k * n + m * n) * asked->width;
 	return isfinite(out->flops);
 }
 
 /* The product of inputs `a` and a + 1, matrices or batches of them. */
-static bool multiply(const struct asked *q, lk_op *out, int a) {
-	if (q->inputs < a + 2) return false;
-	const struct tensor *x = &q->in[a], *y = &q->in[a + 1];
+static bool multiply(const struct asked *asked, lk_op *out, int a) {
+	if (asked->inputs < a + 2) return false;
+	const struct tensor *x = &asked->in[a], *y = &asked->in[a + 1];
 	if (x->rank < 2 || y->rank < 2 || x->dim[x->rank - 1] != y->dim[y->rank - 2]) return false;
 	double m = x->dim[x->rank - 2], k = x->dim[x->rank - 1], n = y->dim[y->rank - 1];
 	/* batches of the left with one right matrix are one tall matrix */
 	double batch = m * k > 0 ? x->elements / (m * k) : 0;
-	return y->rank == 2 ? product(q, out, 1, m * batch, n, k) : product(q, out, batch, m, n, k);
+	return y->rank == 2 ? product(asked, out, 1, m * batch, n, k) : product(asked, out, batch, m, n, k);
 }
 
-static bool mm(const struct asked *q, lk_op *out) { return multiply(q, out, 0); }
-static bool addmm(const struct asked *q, lk_op *out) { return multiply(q, out, 1); }
+static bool mm(const struct asked *asked, lk_op *out) { return multiply(asked, out, 0); }
+static bool addmm(const struct asked *asked, lk_op *out) { return multiply(asked, out, 1); }
 
 /* linear(input, weight [out, in], bias) */
-static bool linear(const struct asked *q, lk_op *out) {
-	if (q->inputs < 2 || q->in[0].rank < 1 || q->in[1].rank != 2) return false;
-	double k = q->in[1].dim[1];
-	if (q->in[0].dim[q->in[0].rank - 1] != k || !(k > 0)) return false;
-	return product(q, out, 1, q->in[0].elements / k, q->in[1].dim[0], k);
+static bool linear(const struct asked *asked, lk_op *out) {
+	if (asked->inputs < 2 || asked->in[0].rank < 1 || asked->in[1].rank != 2) return false;
+	double k = asked->in[1].dim[1];
+	if (asked->in[0].dim[asked->in[0].rank - 1] != k || !(k > 0)) return false;
+	return product(asked, out, 1, asked->in[0].elements / k, asked->in[1].dim[0], k);
 }
 
 /* As implicit product: one row for each output point, the window (weight / filters) as k. `times` products of that
  * size. */
-static bool convolve(const struct asked *q, lk_op *out, const struct tensor *result, const struct tensor *weight, double inputs,
+static bool convolve(const struct asked *asked, lk_op *out, const struct tensor *result, const struct tensor *weight, double inputs,
 					 double times) {
 	if (result->rank < 3 || weight->rank != result->rank || !(weight->dim[0] > 0) || !(result->dim[1] > 0))
 		return false;
 	double points = result->elements / result->dim[1];
-	if (!product(q, out, 1, points, weight->dim[0], weight->elements / weight->dim[0])) return false;
+	if (!product(asked, out, 1, points, weight->dim[0], weight->elements / weight->dim[0])) return false;
 	out->flops *= times;
 	out->m *= times;
-	out->bytes = times * (inputs + weight->elements + result->elements) * q->width;
-	if (q->dtype == LK_FP32) out->dtype = LK_TF32;
+	out->bytes = times * (inputs + weight->elements + result->elements) * asked->width;
+	if (asked->dtype == LK_FP32) out->dtype = LK_TF32;
 	return true;
 }
 
 /* convolution(input, weight, ...) */
-static bool convolution(const struct asked *q, lk_op *out) {
-	if (q->inputs < 2 || !q->has_result) return false;
-	return convolve(q, out, &q->result, &q->in[1], q->in[0].elements, 1);
+static bool convolution(const struct asked *asked, lk_op *out) {
+	if (asked->inputs < 2 || !asked->has_result) return false;
+	return convolve(asked, out, &asked->result, &asked->in[1], asked->in[0].elements, 1);
 }
 
 /* convolution_backward(gradient, input, weight, ...): the gradients of input and of weight, each the forward's work */
-static bool convolution_backward(const struct asked *q, lk_op *out) {
-	if (q->inputs < 3) return false;
-	return convolve(q, out, &q->in[0], &q->in[2], q->in[1].elements, 2);
+static bool convolution_backward(const struct asked *asked, lk_op *out) {
+	if (asked->inputs < 3) return false;
+	return convolve(asked, out, &asked->in[0], &asked->in[2], asked->in[1].elements, 2);
 }
 
 /* attention(query [..., heads, queries, size], key, value): two products of the scores' size */
-static bool attend(const struct asked *q, lk_op *out, int first, double products) {
-	if (q->inputs < first + 3) return false;
-	const struct tensor *a = &q->in[first], *b = &q->in[first + 1];
+static bool attend(const struct asked *asked, lk_op *out, int first, double products) {
+	if (asked->inputs < first + 3) return false;
+	const struct tensor *a = &asked->in[first], *b = &asked->in[first + 1];
 	if (a->rank != 4 || b->rank != 4) return false;
 	out->batch = a->dim[0] * a->dim[1], out->m = a->dim[2], out->n = b->dim[2], out->k = a->dim[3];
 	out->flops = 2 * products * out->batch * out->m * out->n * out->k;
-	out->bytes = products * (a->elements + b->elements) * q->width;
+	out->bytes = products * (a->elements + b->elements) * asked->width;
 	return out->flops > 0 && isfinite(out->flops);
 }
 
-static bool attention(const struct asked *q, lk_op *out) { return attend(q, out, 0, 2); }
+static bool attention(const struct asked *asked, lk_op *out) { return attend(asked, out, 0, 2); }
 /* its backward has the gradient first, and five products: the scores again, and four gradients */
-static bool attention_backward(const struct asked *q, lk_op *out) { return attend(q, out, 1, 5); }
+static bool attention_backward(const struct asked *asked, lk_op *out) { return attend(asked, out, 1, 5); }
 /* flash_attn's own layout is [batch, queries, heads, size] */
-static bool flash(const struct asked *q, lk_op *out, int first, double products) {
-	if (!attend(q, out, first, products)) return false;
-	const struct tensor *a = &q->in[first], *b = &q->in[first + 1];
+static bool flash(const struct asked *asked, lk_op *out, int first, double products) {
+	if (!attend(asked, out, first, products)) return false;
+	const struct tensor *a = &asked->in[first], *b = &asked->in[first + 1];
 	out->batch = a->dim[0] * a->dim[2], out->m = a->dim[1], out->n = b->dim[1];
 	out->flops = 2 * products * out->batch * out->m * out->n * out->k;
 	return true;
 }
-static bool flash_forward(const struct asked *q, lk_op *out) { return flash(q, out, 0, 2); }
-static bool flash_backward(const struct asked *q, lk_op *out) { return flash(q, out, 1, 5); }
+static bool flash_forward(const struct asked *asked, lk_op *out) { return flash(asked, out, 0, 2); }
+static bool flash_backward(const struct asked *asked, lk_op *out) { return flash(asked, out, 1, 5); }
 
 /* Rows of a table that are named by indices: each is read and written once, and the indices read. */
-static bool gather(const struct asked *q, lk_op *out, int table, int indices) {
-	if (q->inputs <= indices || q->inputs <= table || q->in[table].rank < 1) return false;
-	const struct tensor *t = &q->in[table], *i = &q->in[indices];
-	double row = t->rank > 1 && t->dim[0] > 0 ? t->elements / t->dim[0] : 1;
-	return stream(q, out, i->elements * (2 * row * q->width + i->bytes));
+static bool gather(const struct asked *asked, lk_op *out, int table, int indices) {
+	if (asked->inputs <= indices || asked->inputs <= table || asked->in[table].rank < 1) return false;
+	const struct tensor *tensor = &asked->in[table], *i = &asked->in[indices];
+	double row = tensor->rank > 1 && tensor->dim[0] > 0 ? tensor->elements / tensor->dim[0] : 1;
+	return stream(asked, out, i->elements * (2 * row * asked->width + i->bytes));
 }
 
-static bool embedding(const struct asked *q, lk_op *out) { return gather(q, out, 0, 1); }
+static bool embedding(const struct asked *asked, lk_op *out) { return gather(asked, out, 0, 1); }
 /* the indices are the last tensor */
-static bool index_select(const struct asked *q, lk_op *out) {
-	int last = q->inputs - 1;
-	while (last > 0 && !q->in[last].bytes) last--;
-	return gather(q, out, 0, last);
+static bool index_select(const struct asked *asked, lk_op *out) {
+	int last = asked->inputs - 1;
+	while (last > 0 && !asked->in[last].bytes) last--;
+	return gather(asked, out, 0, last);
 }
 
 /* embedding_dense_backward(gradient, indices, ...): the gradient is read and added to rows; the table is cleared before
  */
-static bool embedding_backward(const struct asked *q, lk_op *out) {
-	double table = q->has_result ? q->result.elements * q->width : 0;
-	return stream(q, out, table + 3 * q->in[0].elements * q->width);
+static bool embedding_backward(const struct asked *asked, lk_op *out) {
+	double table = asked->has_result ? asked->result.elements * asked->width : 0;
+	return stream(asked, out, table + 3 * asked->in[0].elements * asked->width);
 }
 
 /* fbgemm's lookups have tables and optimizer states as flat lists, so that rows and what of them is read follow from
  * the result alone, and how many are pooled is in no shape: at least one row is read for each that is written. */
-static bool pooled(const struct asked *q, lk_op *out) {
-	return q->has_result && q->result.rank == 2 && stream(q, out, 2 * q->result.elements * q->width);
+static bool pooled(const struct asked *asked, lk_op *out) {
+	return asked->has_result && asked->result.rank == 2 && stream(asked, out, 2 * asked->result.elements * asked->width);
 }
 
 /* Sorting by radix: four passes over keys, each read and written. */
-static bool sort(const struct asked *q, lk_op *out) { return stream(q, out, 8 * q->in[0].elements * q->in[0].bytes); }
+static bool sort(const struct asked *asked, lk_op *out) { return stream(asked, out, 8 * asked->in[0].elements * asked->in[0].bytes); }
 
 /* ---- the table ---- */
 

@@ -30,56 +30,56 @@ struct lk_overheads {
 };
 
 lk_overheads *lk_overheads_new(void) {
-	lk_overheads *o = calloc(1, sizeof *o);
-	if (o && !(o->names = lk_intern_new())) {
-		free(o);
+	lk_overheads *overheads = calloc(1, sizeof *overheads);
+	if (overheads && !(overheads->names = lk_intern_new())) {
+		free(overheads);
 		return NULL;
 	}
-	return o;
+	return overheads;
 }
 
-void lk_overheads_free(lk_overheads *o) {
-	if (!o) return;
+void lk_overheads_free(lk_overheads *overheads) {
+	if (!overheads) return;
 	for (int t = 0; t < TERMS; t++) {
-		for (size_t i = 0; i < o->entries[t].count; i++) lk_vec_free(&o->entries[t].at[i].seen);
-		lk_vec_free(&o->entries[t]);
-		lk_vec_free(&o->all[t].seen);
+		for (size_t i = 0; i < overheads->entries[t].count; i++) lk_vec_free(&overheads->entries[t].at[i].seen);
+		lk_vec_free(&overheads->entries[t]);
+		lk_vec_free(&overheads->all[t].seen);
 	}
-	lk_intern_free(o->names);
-	lk_arena_free(&o->arena);
-	free(o);
+	lk_intern_free(overheads->names);
+	lk_arena_free(&overheads->arena);
+	free(overheads);
 }
 
 /* The entry of a name, made where it is not there; NULL when memory is out. */
-static struct entry *entry_of(lk_overheads *o, int term, const char *name) {
-	uint32_t id = lk_intern_id(o->names, name);
+static struct entry *entry_of(lk_overheads *overheads, int term, const char *name) {
+	uint32_t id = lk_intern_id(overheads->names, name);
 	if (id >= MOST_NAMES) return NULL;
-	while (o->entries[term - 1].count <= id)
-		if (!lk_push(&o->entries[term - 1])) return NULL;
-	return &o->entries[term - 1].at[id];
+	while (overheads->entries[term - 1].count <= id)
+		if (!lk_push(&overheads->entries[term - 1])) return NULL;
+	return &overheads->entries[term - 1].at[id];
 }
 
-static bool observe(struct entry *e, double us) {
-	if (!lk_push(&e->seen)) return false;
-	*lk_last(&e->seen) = (float)us;
-	e->stale = true;
+static bool observe(struct entry *entry, double us) {
+	if (!lk_push(&entry->seen)) return false;
+	*lk_last(&entry->seen) = (float)us;
+	entry->stale = true;
 	return true;
 }
 
-lk_status lk_overheads_add(lk_overheads *o, int term, const char *name, double us, lk_error *err) {
-	struct entry *e = entry_of(o, term, name);
+lk_status lk_overheads_add(lk_overheads *overheads, int term, const char *name, double us, lk_error *err) {
+	struct entry *entry = entry_of(overheads, term, name);
 	if (!(us > 0)) us = 0; /* a correction may have gone too far */
-	return e && observe(e, us) && observe(&o->all[term - 1], us) ? LK_OK : lk_oom(err);
+	return entry && observe(entry, us) && observe(&overheads->all[term - 1], us) ? LK_OK : lk_oom(err);
 }
 
 /* ---- means ---- */
 
 /* The mean of what lies within 1.5 interquartile ranges of the quartiles; its weight is all that was seen. */
-static void robust(const struct entry *e, double *sum, double *weight) {
-	size_t n = e->seen.count;
+static void robust(const struct entry *entry, double *sum, double *weight) {
+	size_t n = entry->seen.count;
 	double *x = n ? malloc(n * sizeof *x) : NULL;
 	if (!x) return;
-	for (size_t i = 0; i < n; i++) x[i] = (double)e->seen.at[i];
+	for (size_t i = 0; i < n; i++) x[i] = (double)entry->seen.at[i];
 	double low = lk_quantile(x, n, 0.25), high = lk_quantile(x, n, 0.75), range = 1.5 * (high - low), inside = 0, kept = 0;
 	for (size_t i = 0; i < n; i++)
 		if (x[i] >= low - range && x[i] <= high + range) inside += x[i], kept++;
@@ -89,41 +89,41 @@ static void robust(const struct entry *e, double *sum, double *weight) {
 }
 
 /* Made when it is first asked for, and kept. */
-static double mean_of(struct entry *e) {
-	if (!e->stale) return e->weight > 0 || e->seen.count ? e->mean : NAN;
-	double sum = e->sum, weight = e->weight;
-	robust(e, &sum, &weight);
-	e->mean = weight > 0 ? sum / weight : NAN;
-	e->stale = false;
-	return e->mean;
+static double mean_of(struct entry *entry) {
+	if (!entry->stale) return entry->weight > 0 || entry->seen.count ? entry->mean : NAN;
+	double sum = entry->sum, weight = entry->weight;
+	robust(entry, &sum, &weight);
+	entry->mean = weight > 0 ? sum / weight : NAN;
+	entry->stale = false;
+	return entry->mean;
 }
 
-double lk_overheads_level(const lk_overheads *o, int term) {
-	return mean_of((struct entry *)&o->all[term - 1]);
+double lk_overheads_level(const lk_overheads *overheads, int term) {
+	return mean_of((struct entry *)&overheads->all[term - 1]);
 }
 
-double lk_overheads_mean(const lk_overheads *o, int term, const char *name, bool *known) {
-	uint32_t id = lk_intern_find(o->names, name);
-	if (id < o->entries[term - 1].count) {
-		struct entry *e = &o->entries[term - 1].at[id];
-		if (known) *known = e->weight > 0 || e->seen.count > 0;
-		if (e->weight > 0 || e->seen.count > 0) return mean_of(e);
+double lk_overheads_mean(const lk_overheads *overheads, int term, const char *name, bool *known) {
+	uint32_t id = lk_intern_find(overheads->names, name);
+	if (id < overheads->entries[term - 1].count) {
+		struct entry *entry = &overheads->entries[term - 1].at[id];
+		if (known) *known = entry->weight > 0 || entry->seen.count > 0;
+		if (entry->weight > 0 || entry->seen.count > 0) return mean_of(entry);
 	}
 	if (known) *known = false;
-	return lk_overheads_level(o, term);
+	return lk_overheads_level(overheads, term);
 }
 
 /* ---- files ---- */
 
-static lk_status keep_launches(lk_overheads *o, struct entry *e, const char *launches, lk_error *err) {
+static lk_status keep_launches(lk_overheads *overheads, struct entry *entry, const char *launches, lk_error *err) {
 	/* The longest list seen counts: an operation may stop early. */
-	if (!*launches || (e->launches && strlen(e->launches) >= strlen(launches))) return LK_OK;
-	e->launches = lk_arena_strdup(&o->arena, launches);
-	return e->launches ? LK_OK : lk_oom(err);
+	if (!*launches || (entry->launches && strlen(entry->launches) >= strlen(launches))) return LK_OK;
+	entry->launches = lk_arena_strdup(&overheads->arena, launches);
+	return entry->launches ? LK_OK : lk_oom(err);
 }
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	lk_overheads *o = context;
+	lk_overheads *overheads = context;
 	const char *type = lk_csv_field(csv, at[0]), *where = lk_csv_where(csv);
 	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2]) {
 		lk_fail(err, LK_ERR_INPUT, where, "column type: \"%.20s\" is none of t1 to t5", type);
@@ -133,11 +133,11 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 	double us, count = 1;
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[2]), 0, 1e9, &us, where, err));
 	if (*lk_csv_field(csv, at[3])) LK_TRY(lk_parse_real(lk_csv_field(csv, at[3]), 0, 1e15, &count, where, err));
-	struct entry *e = entry_of(o, term, lk_csv_field(csv, at[1])), *all = &o->all[term - 1];
-	if (!e) return lk_oom(err);
-	e->sum += us * count, e->weight += count, e->stale = true;
+	struct entry *entry = entry_of(overheads, term, lk_csv_field(csv, at[1])), *all = &overheads->all[term - 1];
+	if (!entry) return lk_oom(err);
+	entry->sum += us * count, entry->weight += count, entry->stale = true;
 	all->sum += us * count, all->weight += count, all->stale = true;
-	return keep_launches(o, e, lk_csv_field(csv, at[4]), err);
+	return keep_launches(overheads, entry, lk_csv_field(csv, at[4]), err);
 }
 
 lk_status lk_overheads_read(const char *path, lk_overheads **out, lk_error *err) {
@@ -145,11 +145,11 @@ lk_status lk_overheads_read(const char *path, lk_overheads **out, lk_error *err)
 	static const lk_csv_table table = {columns, 5, 3, "table of host overheads", ROWS, read_row, NULL};
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
-	lk_overheads *o = lk_overheads_new();
-	lk_status status = o ? lk_csv_read(in, &table, o, err) : lk_oom(err);
+	lk_overheads *overheads = lk_overheads_new();
+	lk_status status = overheads ? lk_csv_read(in, &table, overheads, err) : lk_oom(err);
 	lk_stream_close(in);
-	if (status != LK_OK) lk_overheads_free(o);
-	else *out = o;
+	if (status != LK_OK) lk_overheads_free(overheads);
+	else *out = overheads;
 	return status;
 }
 
@@ -159,20 +159,20 @@ static void put_name(lk_sink *out, const char *name) {
 	lk_sink_printf(out, "\"");
 }
 
-lk_status lk_overheads_write(const lk_overheads *o, const char *path, lk_error *err) {
+lk_status lk_overheads_write(const lk_overheads *overheads, const char *path, lk_error *err) {
 	lk_sink *out;
 	LK_TRY(lk_sink_open(path, &out, err));
 	lk_sink_printf(out, "# host overheads: T1 between operations, T2 before the first launch, T3 behind the last, T4 a launch, T5 between\n"
 	                    "type,name,mean_us,count,launches\n");
 	for (int t = 1; t <= TERMS; t++) {
-		for (uint32_t id = 0; id < o->entries[t - 1].count; id++) {
-			const struct entry *e = &o->entries[t - 1].at[id];
-			double weight = e->weight + (double)e->seen.count;
+		for (uint32_t id = 0; id < overheads->entries[t - 1].count; id++) {
+			const struct entry *entry = &overheads->entries[t - 1].at[id];
+			double weight = entry->weight + (double)entry->seen.count;
 			if (!(weight > 0)) continue;
 			lk_sink_printf(out, "t%d,", t);
-			put_name(out, lk_intern_text(o->names, id));
-			lk_sink_printf(out, ",%.6g,%.0f,%s\n", lk_overheads_mean(o, t, lk_intern_text(o->names, id), NULL), weight,
-			               e->launches ? e->launches : "");
+			put_name(out, lk_intern_text(overheads->names, id));
+			lk_sink_printf(out, ",%.6g,%.0f,%s\n", lk_overheads_mean(overheads, t, lk_intern_text(overheads->names, id), NULL), weight,
+			               entry->launches ? entry->launches : "");
 		}
 	}
 	return lk_sink_commit(out, err);

@@ -31,28 +31,28 @@ struct lk_step_times {
 };
 
 lk_step_times *lk_step_times_new(void) {
-	lk_step_times *t = calloc(1, sizeof *t);
-	if (t && !(t->slots = calloc(t->size = 1 << 12, sizeof *t->slots))) {
-		free(t);
+	lk_step_times *times = calloc(1, sizeof *times);
+	if (times && !(times->slots = calloc(times->size = 1 << 12, sizeof *times->slots))) {
+		free(times);
 		return NULL;
 	}
-	return t;
+	return times;
 }
 
-void lk_step_times_free(lk_step_times *t) {
-	if (!t) return;
-	free(t->slots);
-	lk_vec_free(&t->seen);
-	lk_vec_free(&t->scratch);
-	free(t);
+void lk_step_times_free(lk_step_times *times) {
+	if (!times) return;
+	free(times->slots);
+	lk_vec_free(&times->seen);
+	lk_vec_free(&times->scratch);
+	free(times);
 }
 
 /* ---- keys ---- */
 
 /* Names are numbers of one capture, so keys are made of their texts. */
-static uint64_t text_key(const lk_capture *c, uint32_t name) {
+static uint64_t text_key(const lk_capture *capture, uint32_t name) {
 	uint64_t h = 0x6c6b;
-	for (const char *at = lk_capture_text(c, name); *at; at++) h = (h ^ (unsigned char)*at) * 0x100000001b3u;
+	for (const char *at = lk_capture_text(capture, name); *at; at++) h = (h ^ (unsigned char)*at) * 0x100000001b3u;
 	return lk_hash64(h);
 }
 
@@ -72,43 +72,43 @@ struct keyer {
 	size_t size;
 };
 
-static struct slot *round_of(struct keyer *k, uint64_t key) {
-	size_t at = key >> 1 & (k->size - 1);
-	while (k->rounds[at].key && k->rounds[at].key != key) at = (at + 1) & (k->size - 1);
-	k->rounds[at].key = key;
-	return &k->rounds[at];
+static struct slot *round_of(struct keyer *keyer, uint64_t key) {
+	size_t at = key >> 1 & (keyer->size - 1);
+	while (keyer->rounds[at].key && keyer->rounds[at].key != key) at = (at + 1) & (keyer->size - 1);
+	keyer->rounds[at].key = key;
+	return &keyer->rounds[at];
 }
 
-static struct keys coarse_keys(struct keyer *k, uint32_t name, uint64_t what, uint64_t path) {
-	if (!k->names[name]) k->names[name] = text_key(k->rank->capture, name);
+static struct keys coarse_keys(struct keyer *keyer, uint32_t name, uint64_t what, uint64_t path) {
+	if (!keyer->names[name]) keyer->names[name] = text_key(keyer->rank->capture, name);
 	struct keys out;
 	out.level[LK_KNOWN_KIND] = mix(1, what);
-	out.level[LK_KNOWN_NAME] = mix(k->names[name], what);
+	out.level[LK_KNOWN_NAME] = mix(keyer->names[name], what);
 	out.level[LK_KNOWN_PATH] = mix(out.level[LK_KNOWN_NAME], path);
 	return out;
 }
 
-static struct keys piece_path(struct keyer *k, const lk_host_piece *p) {
-	return coarse_keys(k, p->name, (uint64_t)p->term << 4 | p->call, p->path);
+static struct keys piece_path(struct keyer *keyer, const lk_host_piece *piece) {
+	return coarse_keys(keyer, piece->name, (uint64_t)piece->term << 4 | piece->call, piece->path);
 }
 
-static struct keys device_path(struct keyer *k, const lk_lifted_op *op) {
-	return coarse_keys(k, k->rank->capture->name[op->event], 0x100u + op->what, op->path);
+static struct keys device_path(struct keyer *keyer, const lk_lifted_op *op) {
+	return coarse_keys(keyer, keyer->rank->capture->name[op->event], 0x100u + op->what, op->path);
 }
 
 /* The place: the how-manieth of how many. Where the counts of two steps differ, no place corresponds. */
-static struct keys placed(struct keyer *k, struct keys out) {
-	struct slot *round = round_of(k, out.level[LK_KNOWN_PATH]);
+static struct keys placed(struct keyer *keyer, struct keys out) {
+	struct slot *round = round_of(keyer, out.level[LK_KNOWN_PATH]);
 	out.level[LK_KNOWN_PLACE] = mix(out.level[LK_KNOWN_PATH], (uint64_t)round->count << 32 | round->newest++);
 	return out;
 }
 
-static struct keys piece_keys(struct keyer *k, const lk_host_piece *p) {
-	return placed(k, piece_path(k, p));
+static struct keys piece_keys(struct keyer *keyer, const lk_host_piece *piece) {
+	return placed(keyer, piece_path(keyer, piece));
 }
 
-static struct keys device_keys(struct keyer *k, const lk_lifted_op *op) {
-	return placed(k, device_path(k, op));
+static struct keys device_keys(struct keyer *keyer, const lk_lifted_op *op) {
+	return placed(keyer, device_path(keyer, op));
 }
 
 static bool is_device(const lk_lifted_op *op) {
@@ -116,32 +116,32 @@ static bool is_device(const lk_lifted_op *op) {
 	       op->what == LK_LIFTED_PEERS;
 }
 
-static bool keyer_begin(struct keyer *k, const lk_lifted_rank *rank) {
+static bool keyer_begin(struct keyer *keyer, const lk_lifted_rank *rank) {
 	size_t things = rank->ops.count + rank->pieces.count;
-	*k = (struct keyer){.rank = rank, .size = 1024};
-	while (k->size < things * 2) k->size *= 2;
-	k->names = calloc(lk_intern_count(rank->capture->names) + 1, sizeof *k->names);
-	k->rounds = calloc(k->size, sizeof *k->rounds);
-	if (!k->names || !k->rounds) return false;
+	*keyer = (struct keyer){.rank = rank, .size = 1024};
+	while (keyer->size < things * 2) keyer->size *= 2;
+	keyer->names = calloc(lk_intern_count(rank->capture->names) + 1, sizeof *keyer->names);
+	keyer->rounds = calloc(keyer->size, sizeof *keyer->rounds);
+	if (!keyer->names || !keyer->rounds) return false;
 	for (size_t i = 0; i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
 		for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
-			round_of(k, piece_path(k, &rank->pieces.at[p]).level[LK_KNOWN_PATH])->count++;
-		if (is_device(op)) round_of(k, device_path(k, op).level[LK_KNOWN_PATH])->count++;
+			round_of(keyer, piece_path(keyer, &rank->pieces.at[p]).level[LK_KNOWN_PATH])->count++;
+		if (is_device(op)) round_of(keyer, device_path(keyer, op).level[LK_KNOWN_PATH])->count++;
 	}
 	return true;
 }
 
-static void keyer_end(struct keyer *k) {
-	free(k->names);
-	free(k->rounds);
+static void keyer_end(struct keyer *keyer) {
+	free(keyer->names);
+	free(keyer->rounds);
 }
 
 /* ---- observations ---- */
 
-static bool grow(lk_step_times *t) {
-	struct slot *old = t->slots;
-	size_t size = t->size;
+static bool grow(lk_step_times *times) {
+	struct slot *old = times->slots;
+	size_t size = times->size;
 	struct slot *slots = calloc(size * 2, sizeof *slots);
 	if (!slots) return false;
 	for (size_t i = 0; i < size; i++) {
@@ -151,31 +151,31 @@ static bool grow(lk_step_times *t) {
 		slots[at] = old[i];
 	}
 	free(old);
-	t->slots = slots, t->size = size * 2;
+	times->slots = slots, times->size = size * 2;
 	return true;
 }
 
-static struct slot *find(const lk_step_times *t, uint64_t key) {
-	size_t at = key & (t->size - 1);
-	while (t->slots[at].key && t->slots[at].key != key) at = (at + 1) & (t->size - 1);
-	return &t->slots[at];
+static struct slot *find(const lk_step_times *times, uint64_t key) {
+	size_t at = key & (times->size - 1);
+	while (times->slots[at].key && times->slots[at].key != key) at = (at + 1) & (times->size - 1);
+	return &times->slots[at];
 }
 
-static bool observe(lk_step_times *t, const struct keys *k, uint32_t source, double first, double second) {
+static bool observe(lk_step_times *times, const struct keys *keys, uint32_t source, double first, double second) {
 	for (int level = 0; level < LEVELS; level++) {
-		if (t->used * 2 >= t->size && !grow(t)) return false;
-		if (!lk_push(&t->seen)) return false;
-		struct slot *s = find(t, k->level[level]);
-		if (!s->key) s->key = k->level[level], t->used++;
-		*lk_last(&t->seen) = (struct observation){{(float)first, (float)second}, s->newest, source};
-		s->newest = (uint32_t)t->seen.count;
-		s->count++;
-		s->ready = false;
+		if (times->used * 2 >= times->size && !grow(times)) return false;
+		if (!lk_push(&times->seen)) return false;
+		struct slot *slot = find(times, keys->level[level]);
+		if (!slot->key) slot->key = keys->level[level], times->used++;
+		*lk_last(&times->seen) = (struct observation){{(float)first, (float)second}, slot->newest, source};
+		slot->newest = (uint32_t)times->seen.count;
+		slot->count++;
+		slot->ready = false;
 	}
 	return true;
 }
 
-lk_status lk_step_times_add(lk_step_times *t, const lk_lifted_rank *rank, uint32_t source, lk_error *err) {
+lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, uint32_t source, lk_error *err) {
 	struct keyer k;
 	bool fine = keyer_begin(&k, rank);
 	for (size_t i = 0; fine && i < rank->ops.count; i++) {
@@ -183,11 +183,11 @@ lk_status lk_step_times_add(lk_step_times *t, const lk_lifted_rank *rank, uint32
 		for (uint32_t p = op->piece_begin; fine && p < op->piece_end; p++) {
 			struct keys all = piece_keys(&k, &rank->pieces.at[p]);
 			if (rank->pieces.at[p].blocked) continue;
-			fine = observe(t, &all, source, (double)rank->pieces.at[p].dur_ns, 0);
+			fine = observe(times, &all, source, (double)rank->pieces.at[p].dur_ns, 0);
 		}
 		if (!fine || !is_device(op)) continue;
 		struct keys all = device_keys(&k, op);
-		fine = observe(t, &all, source, (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns), (double)op->lag_ns);
+		fine = observe(times, &all, source, (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns), (double)op->lag_ns);
 	}
 	keyer_end(&k);
 	return fine ? LK_OK : lk_oom(err);
@@ -206,16 +206,16 @@ static double robust_mean(const double *x, size_t n) {
 }
 
 /* Of the same path, every observation counts: what is long there now and then is long in the mean. */
-static bool settle(lk_step_times *t, struct slot *s, int level) {
+static bool settle(lk_step_times *times, struct slot *slot, int level) {
 	for (int v = 0; v < 2; v++) {
-		t->scratch.count = 0;
-		for (uint32_t o = s->newest; o; o = t->seen.at[o - 1].older) {
-			if (!lk_push(&t->scratch)) return false;
-			*lk_last(&t->scratch) = (double)t->seen.at[o - 1].value[v];
+		times->scratch.count = 0;
+		for (uint32_t o = slot->newest; o; o = times->seen.at[o - 1].older) {
+			if (!lk_push(&times->scratch)) return false;
+			*lk_last(&times->scratch) = (double)times->seen.at[o - 1].value[v];
 		}
-		s->mean[v] = (float)(level <= LK_KNOWN_PATH ? lk_mean : robust_mean)(t->scratch.at, t->scratch.count);
+		slot->mean[v] = (float)(level <= LK_KNOWN_PATH ? lk_mean : robust_mean)(times->scratch.at, times->scratch.count);
 	}
-	return s->ready = true;
+	return slot->ready = true;
 }
 
 /* What is asked of a table: times of one source, if it has them. */
@@ -228,19 +228,19 @@ struct question {
 };
 
 /* The newest observation of a source, or NULL. */
-static const struct observation *of_source(const lk_step_times *t, const struct slot *s, uint32_t source) {
-	for (uint32_t o = source == LK_NONE ? 0 : s->newest; o; o = t->seen.at[o - 1].older)
-		if (t->seen.at[o - 1].source == source) return &t->seen.at[o - 1];
+static const struct observation *of_source(const lk_step_times *times, const struct slot *slot, uint32_t source) {
+	for (uint32_t o = source == LK_NONE ? 0 : slot->newest; o; o = times->seen.at[o - 1].older)
+		if (times->seen.at[o - 1].source == source) return &times->seen.at[o - 1];
 	return NULL;
 }
 
-static lk_known look_up(struct question *q, const struct keys *k, double *first, double *second) {
+static lk_known look_up(struct question *question, const struct keys *keys, double *first, double *second) {
 	for (int level = 0; level < LEVELS; level++) {
-		struct slot *s = find(q->times, k->level[level]);
-		if (!s->key) continue;
-		const struct observation *seen = level == LK_KNOWN_PLACE ? of_source(q->times, s, q->source) : NULL;
-		if (!seen && !s->ready && !settle(q->times, s, level)) q->fine = false;
-		*first = (double)(seen ? seen->value[0] : s->mean[0]), *second = (double)(seen ? seen->value[1] : s->mean[1]);
+		struct slot *slot = find(question->times, keys->level[level]);
+		if (!slot->key) continue;
+		const struct observation *seen = level == LK_KNOWN_PLACE ? of_source(question->times, slot, question->source) : NULL;
+		if (!seen && !slot->ready && !settle(question->times, slot, level)) question->fine = false;
+		*first = (double)(seen ? seen->value[0] : slot->mean[0]), *second = (double)(seen ? seen->value[1] : slot->mean[1]);
 		return (lk_known)level;
 	}
 	return LK_KNOWN_NOT;
@@ -254,21 +254,21 @@ void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own,
 	}
 }
 
-static double shared_time(const struct keyer *k, const lk_host_piece *p, const lk_shared_overheads *shared, lk_known *known) {
+static double shared_time(const struct keyer *keyer, const lk_host_piece *piece, const lk_shared_overheads *shared, lk_known *known) {
 	bool by_name;
-	double us = lk_overheads_mean(shared->table, p->term, lk_capture_text(k->rank->capture, p->name), &by_name);
-	if (!isfinite(us)) return *known = LK_KNOWN_NOT, (double)p->dur_ns;
+	double us = lk_overheads_mean(shared->table, piece->term, lk_capture_text(keyer->rank->capture, piece->name), &by_name);
+	if (!isfinite(us)) return *known = LK_KNOWN_NOT, (double)piece->dur_ns;
 	*known = by_name ? LK_KNOWN_NAME : LK_KNOWN_KIND;
-	return us * 1e3 * shared->scale[p->term];
+	return us * 1e3 * shared->scale[piece->term];
 }
 
-static double piece_time(struct question *q, const lk_host_piece *p, lk_known *known) {
-	double ns = (double)p->dur_ns, unused;
-	struct keys all = piece_keys(q->keyer, p);
-	bool gap = p->term == LK_T1 && p->dur_ns > LK_GAP_NS;
-	if (q->shared && gap) return *known = LK_KNOWN_NOT, ns;
-	if (q->shared && p->event != LK_NONE) return shared_time(q->keyer, p, q->shared, known);
-	*known = look_up(q, &all, &ns, &unused);
+static double piece_time(struct question *question, const lk_host_piece *piece, lk_known *known) {
+	double ns = (double)piece->dur_ns, unused;
+	struct keys all = piece_keys(question->keyer, piece);
+	bool gap = piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS;
+	if (question->shared && gap) return *known = LK_KNOWN_NOT, ns;
+	if (question->shared && piece->event != LK_NONE) return shared_time(question->keyer, piece, question->shared, known);
+	*known = look_up(question, &all, &ns, &unused);
 	return ns;
 }
 
@@ -286,32 +286,32 @@ int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t i) {
 	}
 }
 
-static void predict_op(struct question *q, const lk_lifted_rank *rank, uint32_t i, lk_retimed *out) {
+static void predict_op(struct question *question, const lk_lifted_rank *rank, uint32_t i, lk_retimed *out) {
 	const lk_lifted_op *op = &rank->ops.at[i];
 	lk_known known;
 	double host = 0;
 	out->ns[i] = lk_lifted_own(rank, i);
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++) {
-		double ns = piece_time(q, &rank->pieces.at[p], &known);
+		double ns = piece_time(question, &rank->pieces.at[p], &known);
 		out->host_ns[known] += ns;
 		host += ns;
 	}
 	if (op->what == LK_LIFTED_HOST) out->ns[i] = llround(host);
 	if (!is_device(op)) return;
-	struct keys all = device_keys(q->keyer, op);
+	struct keys all = device_keys(question->keyer, op);
 	double lag = (double)op->lag_ns, work = (double)out->ns[i] - lag;
-	known = look_up(q, &all, &work, &lag);
+	known = look_up(question, &all, &work, &lag);
 	out->device_ns[known] += work;
 	out->ns[i] = llround(work + lag);
 	out->lag_ns[i] = llround(lag);
 }
 
-lk_status lk_step_times_predict(lk_step_times *t, const lk_lifted_rank *rank, const lk_shared_overheads *shared, uint32_t source,
+lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank, const lk_shared_overheads *shared, uint32_t source,
                                 lk_retimed *out, lk_error *err) {
 	struct keyer k;
 	bool made = keyer_begin(&k, rank);
 	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns), .lag_ns = calloc(rank->ops.count + 1, sizeof *out->lag_ns)};
-	struct question q = {t, &k, shared, source, made && out->ns && out->lag_ns};
+	struct question q = {times, &k, shared, source, made && out->ns && out->lag_ns};
 	for (uint32_t i = 0; q.fine && i < rank->ops.count; i++) predict_op(&q, rank, i, out);
 	keyer_end(&k);
 	if (q.fine) return LK_OK;

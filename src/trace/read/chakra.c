@@ -30,28 +30,28 @@ struct reader {
 	int64_t group_size;
 };
 
-static void clear_node(struct reader *r) {
-	r->work = LK_WORK_NONE;
-	r->work.id = 0; /* protobuf leaves zeros out */
-	r->type = 0, r->cpu = NOT_SAID, r->stream = NOT_SAID;
-	r->comm_type = r->comm_size = r->from = r->to = r->tag = NOT_SAID;
-	r->group = 0, r->group_size = 0;
+static void clear_node(struct reader *reader) {
+	reader->work = LK_WORK_NONE;
+	reader->work.id = 0; /* protobuf leaves zeros out */
+	reader->type = 0, reader->cpu = NOT_SAID, reader->stream = NOT_SAID;
+	reader->comm_type = reader->comm_size = reader->from = reader->to = reader->tag = NOT_SAID;
+	reader->group = 0, reader->group_size = 0;
 }
 
-static lk_status broken(const struct reader *r) {
+static lk_status broken(const struct reader *reader) {
 	char where[300];
-	snprintf(where, sizeof where, "%.200s: record %llu", r->w->path, (unsigned long long)r->record);
-	lk_fail(r->err, LK_ERR_INPUT, where, "no Chakra trace, or a damaged one: the record is not valid protobuf");
-	return lk_hint(r->err, "give a Chakra .et file, a PyTorch execution trace or Chakra's JSON");
+	snprintf(where, sizeof where, "%.200s: record %llu", reader->w->path, (unsigned long long)reader->record);
+	lk_fail(reader->err, LK_ERR_INPUT, where, "no Chakra trace, or a damaged one: the record is not valid protobuf");
+	return lk_hint(reader->err, "give a Chakra .et file, a PyTorch execution trace or Chakra's JSON");
 }
 
-static lk_status name_bytes(const struct reader *r, lk_proto bytes, uint32_t *out) {
+static lk_status name_bytes(const struct reader *reader, lk_proto bytes, uint32_t *out) {
 	char text[1024];
 	size_t size = lk_proto_size(&bytes);
 	if (size >= sizeof text) size = sizeof text - 1;
 	memcpy(text, bytes.at, size);
 	text[size] = '\0';
-	return lk_works_name(r->w, r->limits, text, out, r->err);
+	return lk_works_name(reader->w, reader->limits, text, out, reader->err);
 }
 
 /* ---- attributes ---- */
@@ -75,13 +75,13 @@ static int64_t clip(double real) {
 	return real > 9.2e18 ? INT64_MAX : real < -9.2e18 ? INT64_MIN : (int64_t)real;
 }
 
-static bool whole_value(struct value *v, int64_t whole) {
-	*v = (struct value){.number = true, .whole = whole, .real = (double)whole};
+static bool whole_value(struct value *value, int64_t whole) {
+	*value = (struct value){.number = true, .whole = whole, .real = (double)whole};
 	return true;
 }
 
-static bool real_value(struct value *v, double real) {
-	*v = (struct value){.number = true, .whole = clip(real), .real = real};
+static bool real_value(struct value *value, double real) {
+	*value = (struct value){.number = true, .whole = clip(real), .real = real};
 	return true;
 }
 
@@ -95,36 +95,36 @@ static lk_wire_type wire_of(uint32_t form) {
 	}
 }
 
-static bool decode(uint32_t form, const lk_proto_field *f, struct value *v) {
-	if (f->type != wire_of(form)) return false;
+static bool decode(uint32_t form, const lk_proto_field *field, struct value *value) {
+	if (field->type != wire_of(form)) return false;
 	switch (form) {
-	case A_DOUBLE: return real_value(v, lk_proto_double(f->value));
-	case A_FLOAT: return real_value(v, lk_proto_float(f->value));
-	case A_SINT32: case A_SINT64: return whole_value(v, lk_proto_zigzag(f->value));
-	case A_SFIXED32: return whole_value(v, (int32_t)f->value);
-	case A_UINT64: case A_FIXED64: return whole_value(v, f->value > INT64_MAX ? INT64_MAX : (int64_t)f->value);
+	case A_DOUBLE: return real_value(value, lk_proto_double(field->value));
+	case A_FLOAT: return real_value(value, lk_proto_float(field->value));
+	case A_SINT32: case A_SINT64: return whole_value(value, lk_proto_zigzag(field->value));
+	case A_SFIXED32: return whole_value(value, (int32_t)field->value);
+	case A_UINT64: case A_FIXED64: return whole_value(value, field->value > INT64_MAX ? INT64_MAX : (int64_t)field->value);
 	case A_STRING: case A_BYTES:
-		*v = (struct value){.text = true, .bytes = f->bytes};
+		*value = (struct value){.text = true, .bytes = field->bytes};
 		return true;
-	default: return whole_value(v, (int64_t)f->value);
+	default: return whole_value(value, (int64_t)field->value);
 	}
 }
 
 /* A list is a message with `repeated values = 1`, numbers of which are packed in proto3. */
-static bool decode_list(uint32_t form, lk_proto list, struct value *v) {
+static bool decode_list(uint32_t form, lk_proto list, struct value *value) {
 	lk_proto_field f;
 	if (!lk_proto_next(&list, &f) || f.number != 1) return false;
-	if (f.type != LK_WIRE_BYTES || wire_of(form) == LK_WIRE_BYTES) return decode(form, &f, v);
+	if (f.type != LK_WIRE_BYTES || wire_of(form) == LK_WIRE_BYTES) return decode(form, &f, value);
 	lk_proto_field first = {.number = 1, .type = wire_of(form)};
 	lk_proto packed = f.bytes;
 	size_t bytes = first.type == LK_WIRE_FIXED64 ? 8 : 4;
-	if (first.type == LK_WIRE_VARINT) return lk_proto_varint(&packed, &first.value) && decode(form, &first, v);
+	if (first.type == LK_WIRE_VARINT) return lk_proto_varint(&packed, &first.value) && decode(form, &first, value);
 	if (lk_proto_size(&packed) < bytes) return false;
 	for (size_t i = 0; i < bytes; i++) first.value |= (uint64_t)packed.at[i] << 8 * i;
-	return decode(form, &first, v);
+	return decode(form, &first, value);
 }
 
-static lk_status apply(struct reader *r, const char *name, const struct value *v) {
+static lk_status apply(struct reader *reader, const char *name, const struct value *value) {
 	static const struct {
 		const char *name;
 		size_t offset;
@@ -136,18 +136,18 @@ static lk_status apply(struct reader *r, const char *name, const struct value *v
 		{"pg_size", offsetof(struct reader, group_size)},
 	};
 	for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
-		if (v->number && strcmp(name, wholes[i].name) == 0)
-			*(int64_t *)(void *)((char *)r + wholes[i].offset) = v->whole;
-	if (v->number && strcmp(name, "is_cpu_op") == 0) r->cpu = v->whole != 0;
-	if (v->number && strcmp(name, "rf_id") == 0 && v->whole > 0 && v->whole < LK_NONE)
-		r->work.record = (uint32_t)v->whole;
-	if (v->number && strcmp(name, "num_ops") == 0 && v->real > 0 && isfinite(v->real)) r->work.flops = v->real;
-	if (v->number && strcmp(name, "tensor_size") == 0 && v->real > 0 && isfinite(v->real)) r->work.bytes = v->real;
-	if (v->text && strcmp(name, "pg_name") == 0) return name_bytes(r, v->bytes, &r->group);
+		if (value->number && strcmp(name, wholes[i].name) == 0)
+			*(int64_t *)(void *)((char *)reader + wholes[i].offset) = value->whole;
+	if (value->number && strcmp(name, "is_cpu_op") == 0) reader->cpu = value->whole != 0;
+	if (value->number && strcmp(name, "rf_id") == 0 && value->whole > 0 && value->whole < LK_NONE)
+		reader->work.record = (uint32_t)value->whole;
+	if (value->number && strcmp(name, "num_ops") == 0 && value->real > 0 && isfinite(value->real)) reader->work.flops = value->real;
+	if (value->number && strcmp(name, "tensor_size") == 0 && value->real > 0 && isfinite(value->real)) reader->work.bytes = value->real;
+	if (value->text && strcmp(name, "pg_name") == 0) return name_bytes(reader, value->bytes, &reader->group);
 	return LK_OK;
 }
 
-static lk_status read_attribute(struct reader *r, lk_proto message) {
+static lk_status read_attribute(struct reader *reader, lk_proto message) {
 	char name[64] = "";
 	struct value v = {0};
 	lk_proto_field f;
@@ -160,13 +160,13 @@ static lk_status read_attribute(struct reader *r, lk_proto message) {
 		} else if (f.number >= A_DOUBLE && f.number % 2) decode(f.number, &f, &v);
 		else if (f.number > A_DOUBLE && f.type == LK_WIRE_BYTES) decode_list(f.number - 1, f.bytes, &v);
 	}
-	return message.broken ? broken(r) : apply(r, name, &v);
+	return message.broken ? broken(reader) : apply(reader, name, &v);
 }
 
 /* ---- inputs and outputs ---- */
 
 /* The tensors among values that Python printed: [id, storage, offset, elements, bytes of an element, 'cuda:0']. */
-static lk_status read_tensors(struct reader *r, const char *text, size_t length, bool output) {
+static lk_status read_tensors(struct reader *reader, const char *text, size_t length, bool output) {
 	for (size_t at = 0; at < length; at++) {
 		char piece[160], device[16];
 		long long id, storage, offset, elements;
@@ -180,122 +180,122 @@ static lk_status read_tensors(struct reader *r, const char *text, size_t length,
 				   &bytes, device) != 6)
 			continue;
 		uint32_t name;
-		LK_TRY(lk_works_name(r->w, r->limits, device, &name, r->err));
-		if (!lk_push(&r->w->tensors)) return lk_oom(r->err);
-		*lk_last(&r->w->tensors) = (lk_tensor){.id = id, .storage = storage, .elements = elements > 0 ? elements : 0,
+		LK_TRY(lk_works_name(reader->w, reader->limits, device, &name, reader->err));
+		if (!lk_push(&reader->w->tensors)) return lk_oom(reader->err);
+		*lk_last(&reader->w->tensors) = (lk_tensor){.id = id, .storage = storage, .elements = elements > 0 ? elements : 0,
 			.element_bytes = (uint16_t)bytes, .device = name, .output = output};
 	}
 	return LK_OK;
 }
 
-static lk_status read_sides(struct reader *r, lk_proto message, bool output) {
+static lk_status read_sides(struct reader *reader, lk_proto message, bool output) {
 	enum { VALUES = 1, SHAPES, TYPES };
 	lk_proto_field f;
 	while (lk_proto_next(&message, &f)) {
 		if (f.type != LK_WIRE_BYTES || f.number > TYPES) continue;
 		const char *text = (const char *)f.bytes.at;
 		size_t size = lk_proto_size(&f.bytes);
-		uint32_t *to = f.number == TYPES ? output ? NULL : &r->work.types : output ? &r->work.outputs : &r->work.shape;
-		if (f.number == VALUES) LK_TRY(read_tensors(r, text, size, output));
+		uint32_t *to = f.number == TYPES ? output ? NULL : &reader->work.types : output ? &reader->work.outputs : &reader->work.shape;
+		if (f.number == VALUES) LK_TRY(read_tensors(reader, text, size, output));
 		else if (!to) continue;
-		else if (!lk_shape_python(&r->shape, text, size)) return lk_oom(r->err);
-		else LK_TRY(lk_works_name(r->w, r->limits, lk_shape_text_of(&r->shape), to, r->err));
+		else if (!lk_shape_python(&reader->shape, text, size)) return lk_oom(reader->err);
+		else LK_TRY(lk_works_name(reader->w, reader->limits, lk_shape_text_of(&reader->shape), to, reader->err));
 	}
-	return message.broken ? broken(r) : LK_OK;
+	return message.broken ? broken(reader) : LK_OK;
 }
 
 /* ---- nodes ---- */
 
-static lk_op_kind kind_of_comm(const struct reader *r) {
+static lk_op_kind kind_of_comm(const struct reader *reader) {
 	static const uint8_t kinds[] = {
 		/* CollectiveCommType */
 		LK_OP_ALLREDUCE, LK_OP_ALLREDUCE, LK_OP_ALLGATHER,     LK_OP_ALLGATHER,     LK_OP_BROADCAST,
 		LK_OP_BROADCAST, LK_OP_ALLTOALL,  LK_OP_REDUCESCATTER, LK_OP_REDUCESCATTER, LK_OP_ALLREDUCE,
 	};
-	if (r->type == COMM_SEND) return LK_OP_SEND;
-	if (r->type == COMM_RECV) return LK_OP_RECV;
-	if (r->comm_type >= 0 && (size_t)r->comm_type < sizeof kinds) return kinds[r->comm_type];
-	return lk_comm_kind(lk_works_text(r->w, r->work.name));
+	if (reader->type == COMM_SEND) return LK_OP_SEND;
+	if (reader->type == COMM_RECV) return LK_OP_RECV;
+	if (reader->comm_type >= 0 && (size_t)reader->comm_type < sizeof kinds) return kinds[reader->comm_type];
+	return lk_comm_kind(lk_works_text(reader->w, reader->work.name));
 }
 
-static lk_status add_comm(struct reader *r) {
+static lk_status add_comm(struct reader *reader) {
 	/* On the CPU side of a collective (c10d::allreduce_) there is no collective: its device side is a node of its own.
 	 */
-	bool collective = r->type >= COMM_SEND && r->type <= COMM_COLL && (r->cpu != 1 || r->comm_size >= 0);
+	bool collective = reader->type >= COMM_SEND && reader->type <= COMM_COLL && (reader->cpu != 1 || reader->comm_size >= 0);
 	if (!collective) return LK_OK;
-	int64_t peer = r->type == COMM_SEND ? r->to : r->from;
-	lk_comm_note note = {.event = r->w->count, .kind = (uint8_t)kind_of_comm(r), .element_bytes = 1, .group = r->group,
-		.group_size = r->group_size > 0 && r->group_size < 1 << 30 ? (int32_t)r->group_size : 0,
-		.peer = r->type != COMM_COLL && peer >= 0 && peer < 1 << 30 ? (int32_t)peer : -1,
-		.in_elements = r->comm_size >= 0 ? r->comm_size : -1, .out_elements = -1};
-	if (!lk_push(&r->w->comms)) return lk_oom(r->err);
-	*lk_last(&r->w->comms) = (lk_work_comm){.note = note, .sequence = r->tag};
+	int64_t peer = reader->type == COMM_SEND ? reader->to : reader->from;
+	lk_comm_note note = {.event = reader->w->count, .kind = (uint8_t)kind_of_comm(reader), .element_bytes = 1, .group = reader->group,
+		.group_size = reader->group_size > 0 && reader->group_size < 1 << 30 ? (int32_t)reader->group_size : 0,
+		.peer = reader->type != COMM_COLL && peer >= 0 && peer < 1 << 30 ? (int32_t)peer : -1,
+		.in_elements = reader->comm_size >= 0 ? reader->comm_size : -1, .out_elements = -1};
+	if (!lk_push(&reader->w->comms)) return lk_oom(reader->err);
+	*lk_last(&reader->w->comms) = (lk_work_comm){.note = note, .sequence = reader->tag};
 	return LK_OK;
 }
 
-static lk_status keep(struct reader *r) {
-	bool comm = r->type >= COMM_SEND && r->type <= COMM_COLL;
-	if (r->type == METADATA || r->type == 0) r->work.kind = LK_NODE_NOTE;
-	else if (r->type == MEM_LOAD || r->type == MEM_STORE) r->work.kind = LK_NODE_MEMORY;
-	else r->work.kind = r->cpu == 1 && !(comm && r->comm_size >= 0) ? LK_NODE_OP : LK_NODE_DEVICE;
+static lk_status keep(struct reader *reader) {
+	bool comm = reader->type >= COMM_SEND && reader->type <= COMM_COLL;
+	if (reader->type == METADATA || reader->type == 0) reader->work.kind = LK_NODE_NOTE;
+	else if (reader->type == MEM_LOAD || reader->type == MEM_STORE) reader->work.kind = LK_NODE_MEMORY;
+	else reader->work.kind = reader->cpu == 1 && !(comm && reader->comm_size >= 0) ? LK_NODE_OP : LK_NODE_DEVICE;
 	/* The converter writes the stream as thread where the work is of the device. */
-	if (r->stream >= 0 && r->work.kind == LK_NODE_DEVICE) r->work.thread = r->stream;
-	LK_TRY(add_comm(r));
-	return lk_works_put(r->w, r->limits, &r->work, r->err);
+	if (reader->stream >= 0 && reader->work.kind == LK_NODE_DEVICE) reader->work.thread = reader->stream;
+	LK_TRY(add_comm(reader));
+	return lk_works_put(reader->w, reader->limits, &reader->work, reader->err);
 }
 
 /* One id, or a packed list of them. */
-static lk_status read_ids(struct reader *r, const lk_proto_field *f, bool data) {
-	lk_proto list = f->bytes;
-	uint64_t id = f->value;
+static lk_status read_ids(struct reader *reader, const lk_proto_field *field, bool data) {
+	lk_proto list = field->bytes;
+	uint64_t id = field->value;
 	bool more =
-		f->type == LK_WIRE_VARINT || (f->type == LK_WIRE_BYTES && list.at < list.end && lk_proto_varint(&list, &id));
+		field->type == LK_WIRE_VARINT || (field->type == LK_WIRE_BYTES && list.at < list.end && lk_proto_varint(&list, &id));
 	while (more) {
-		bool good = data ? lk_push(&r->w->data_ids) : lk_push(&r->w->control_ids);
-		if (!good) return lk_oom(r->err);
-		if (data) *lk_last(&r->w->data_ids) = (int64_t)(id & INT64_MAX);
-		else *lk_last(&r->w->control_ids) = (int64_t)(id & INT64_MAX);
-		more = f->type == LK_WIRE_BYTES && list.at < list.end && lk_proto_varint(&list, &id);
+		bool good = data ? lk_push(&reader->w->data_ids) : lk_push(&reader->w->control_ids);
+		if (!good) return lk_oom(reader->err);
+		if (data) *lk_last(&reader->w->data_ids) = (int64_t)(id & INT64_MAX);
+		else *lk_last(&reader->w->control_ids) = (int64_t)(id & INT64_MAX);
+		more = field->type == LK_WIRE_BYTES && list.at < list.end && lk_proto_varint(&list, &id);
 	}
-	return list.broken ? broken(r) : LK_OK;
+	return list.broken ? broken(reader) : LK_OK;
 }
 
 /* Microseconds as nanoseconds; clocks count from 1970 at most. */
 static int64_t nanoseconds(uint64_t us) { return us < (uint64_t)INT64_MAX / 1000 ? (int64_t)us * 1000 : INT64_MAX / 2; }
 
-static lk_status read_field(struct reader *r, const lk_proto_field *f) {
-	bool bytes = f->type == LK_WIRE_BYTES, number = f->type == LK_WIRE_VARINT;
-	switch (f->number) {
-	case 1: if (number) r->work.id = (int64_t)(f->value & INT64_MAX); return LK_OK;
-	case 2: return bytes ? name_bytes(r, f->bytes, &r->work.name) : LK_OK;
-	case 3: if (number) r->type = f->value; return LK_OK;
-	case 4: return read_ids(r, f, false);
-	case 5: return read_ids(r, f, true);
-	case 6: if (number) r->work.start_ns = nanoseconds(f->value); return LK_OK;
-	case 7: if (number) r->work.duration_ns = nanoseconds(f->value); return LK_OK;
-	case 8: return bytes ? read_sides(r, f->bytes, false) : LK_OK;
-	case 9: return bytes ? read_sides(r, f->bytes, true) : LK_OK;
-	case 10: return bytes ? read_attribute(r, f->bytes) : LK_OK;
+static lk_status read_field(struct reader *reader, const lk_proto_field *field) {
+	bool bytes = field->type == LK_WIRE_BYTES, number = field->type == LK_WIRE_VARINT;
+	switch (field->number) {
+	case 1: if (number) reader->work.id = (int64_t)(field->value & INT64_MAX); return LK_OK;
+	case 2: return bytes ? name_bytes(reader, field->bytes, &reader->work.name) : LK_OK;
+	case 3: if (number) reader->type = field->value; return LK_OK;
+	case 4: return read_ids(reader, field, false);
+	case 5: return read_ids(reader, field, true);
+	case 6: if (number) reader->work.start_ns = nanoseconds(field->value); return LK_OK;
+	case 7: if (number) reader->work.duration_ns = nanoseconds(field->value); return LK_OK;
+	case 8: return bytes ? read_sides(reader, field->bytes, false) : LK_OK;
+	case 9: return bytes ? read_sides(reader, field->bytes, true) : LK_OK;
+	case 10: return bytes ? read_attribute(reader, field->bytes) : LK_OK;
 	default: return LK_OK;
 	}
 }
 
-static lk_status read_node(struct reader *r, lk_proto message) {
+static lk_status read_node(struct reader *reader, lk_proto message) {
 	lk_proto_field f;
-	clear_node(r);
-	while (lk_proto_next(&message, &f)) LK_TRY(read_field(r, &f));
-	return message.broken ? broken(r) : keep(r);
+	clear_node(reader);
+	while (lk_proto_next(&message, &f)) LK_TRY(read_field(reader, &f));
+	return message.broken ? broken(reader) : keep(reader);
 }
 
 /* GlobalMetadata{version = 1, attr = 2}; the attribute "schema" names the trace that it was converted from. */
-static lk_status read_metadata(struct reader *r, lk_proto message) {
+static lk_status read_metadata(struct reader *reader, lk_proto message) {
 	lk_proto_field f;
 	while (lk_proto_next(&message, &f)) {
 		if (f.number != 1 || f.type != LK_WIRE_BYTES) continue;
-		r->w->schema = lk_arena_strndup(&r->w->arena, (const char *)f.bytes.at, lk_proto_size(&f.bytes));
-		if (!r->w->schema) return lk_oom(r->err);
+		reader->w->schema = lk_arena_strndup(&reader->w->arena, (const char *)f.bytes.at, lk_proto_size(&f.bytes));
+		if (!reader->w->schema) return lk_oom(reader->err);
 	}
-	return message.broken ? broken(r) : LK_OK;
+	return message.broken ? broken(reader) : LK_OK;
 }
 
 /* What a node has and metadata have not: a number in field 1. */
@@ -304,23 +304,23 @@ static bool is_node(lk_proto message) {
 	return lk_proto_next(&message, &f) && (f.type == LK_WIRE_VARINT || f.number > 2);
 }
 
-static lk_status read_records(struct reader *r, lk_proto file) {
+static lk_status read_records(struct reader *reader, lk_proto file) {
 	while (file.at < file.end) {
 		uint64_t length;
 		bool whole = lk_proto_varint(&file, &length) && length <= lk_proto_size(&file);
-		if (!whole && r->w->count) {
-			lk_works_warn(r->w, "the file ends inside of record %llu, which was left out",
-						  (unsigned long long)r->record + 1);
+		if (!whole && reader->w->count) {
+			lk_works_warn(reader->w, "the file ends inside of record %llu, which was left out",
+						  (unsigned long long)reader->record + 1);
 			return LK_OK;
 		}
-		r->record++;
-		if (!whole) return broken(r);
+		reader->record++;
+		if (!whole) return broken(reader);
 		lk_proto message = lk_proto_open(file.at, (size_t)length);
 		file.at += length;
-		if (r->record > 1 || is_node(message)) LK_TRY(read_node(r, message));
-		else LK_TRY(read_metadata(r, message));
+		if (reader->record > 1 || is_node(message)) LK_TRY(read_node(reader, message));
+		else LK_TRY(read_metadata(reader, message));
 	}
-	return r->record ? LK_OK : broken(r);
+	return reader->record ? LK_OK : broken(reader);
 }
 
 lk_status lk_chakra_read(const void *bytes, size_t size, const lk_read_limits *limits, lk_works *works, lk_error *err) {
@@ -343,91 +343,91 @@ static void plain_key(const char *key, char *out, size_t size) {
 }
 
 /* A number, or the first in a list; *found false for anything else. */
-static lk_status json_number(struct reader *r, lk_json *json, double *out, bool *found) {
+static lk_status json_number(struct reader *reader, lk_json *json, double *out, bool *found) {
 	lk_json_token token;
-	LK_TRY(lk_json_next(json, &token, r->err));
+	LK_TRY(lk_json_next(json, &token, reader->err));
 	*found = token == LK_JSON_NUMBER || token == LK_JSON_TRUE || token == LK_JSON_FALSE || token == LK_JSON_STRING;
 	*out = token == LK_JSON_NUMBER ? lk_json_number(json) : token == LK_JSON_TRUE;
 	if (token == LK_JSON_STRING) *out = strtod(lk_json_text(json, NULL), NULL);
 	int depth = token == LK_JSON_OBJECT || token == LK_JSON_ARRAY;
 	while (depth) {
-		LK_TRY(lk_json_next(json, &token, r->err));
+		LK_TRY(lk_json_next(json, &token, reader->err));
 		depth += token == LK_JSON_OBJECT || token == LK_JSON_ARRAY;
 		depth -= token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END;
 	}
 	return LK_OK;
 }
 
-static lk_status json_ids(struct reader *r, lk_json *json, bool data) {
+static lk_status json_ids(struct reader *reader, lk_json *json, bool data) {
 	lk_json_token token;
-	LK_TRY(lk_json_next(json, &token, r->err));
+	LK_TRY(lk_json_next(json, &token, reader->err));
 	for (bool list = token == LK_JSON_ARRAY;;) {
-		if (list) LK_TRY(lk_json_next(json, &token, r->err));
+		if (list) LK_TRY(lk_json_next(json, &token, reader->err));
 		if (token != LK_JSON_NUMBER && token != LK_JSON_STRING) {
 			if (token == LK_JSON_ARRAY_END || token == LK_JSON_NULL) return LK_OK;
-			return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(json), "a list of ids is expected here");
+			return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(json), "a list of ids is expected here");
 		}
 		double id = strtod(lk_json_text(json, NULL), NULL);
 		lk_proto_field one = {.type = LK_WIRE_VARINT, .value = id > 0 && id < 9.2e18 ? (uint64_t)id : 0};
-		LK_TRY(read_ids(r, &one, data));
+		LK_TRY(read_ids(reader, &one, data));
 		if (!list) return LK_OK;
 	}
 }
 
-static lk_status json_type(struct reader *r, lk_json *json) {
+static lk_status json_type(struct reader *reader, lk_json *json) {
 	static const char *const names[] = {"INVALID", "METADATA",  "MEM_LOAD",  "MEM_STORE",
 										"COMP",    "COMM_SEND", "COMM_RECV", "COMM_COLL"};
 	lk_json_token token;
-	LK_TRY(lk_json_next(json, &token, r->err));
+	LK_TRY(lk_json_next(json, &token, reader->err));
 	const char *text = lk_json_text(json, NULL);
 	for (size_t i = 0; i < sizeof names / sizeof *names && token == LK_JSON_STRING; i++)
-		if (strncmp(text, names[i], strlen(names[i])) == 0) return r->type = i, LK_OK;
+		if (strncmp(text, names[i], strlen(names[i])) == 0) return reader->type = i, LK_OK;
 	if (token != LK_JSON_NUMBER)
-		return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(json), "a type of node is expected here");
+		return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(json), "a type of node is expected here");
 	double type = lk_json_number(json);
-	r->type = type > 0 && type < 100 ? (uint64_t)type : 0;
+	reader->type = type > 0 && type < 100 ? (uint64_t)type : 0;
 	return LK_OK;
 }
 
-static lk_status json_text(struct reader *r, lk_json *json, uint32_t *out) {
+static lk_status json_text(struct reader *reader, lk_json *json, uint32_t *out) {
 	lk_json_token token;
-	LK_TRY(lk_json_next(json, &token, r->err));
-	if (token != LK_JSON_STRING) return lk_fail(r->err, LK_ERR_INPUT, lk_json_where(json), "a text is expected here");
-	return lk_works_name(r->w, r->limits, lk_json_text(json, NULL), out, r->err);
+	LK_TRY(lk_json_next(json, &token, reader->err));
+	if (token != LK_JSON_STRING) return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(json), "a text is expected here");
+	return lk_works_name(reader->w, reader->limits, lk_json_text(json, NULL), out, reader->err);
 }
 
-static lk_status json_member(struct reader *r, lk_json *json, const char *key) {
+static lk_status json_member(struct reader *reader, lk_json *json, const char *key) {
 	double number;
 	bool found;
-	if (strcmp(key, "name") == 0) return json_text(r, json, &r->work.name);
-	if (strcmp(key, "pgname") == 0) return json_text(r, json, &r->group);
-	if (strcmp(key, "nodetype") == 0 || strcmp(key, "type") == 0) return json_type(r, json);
-	if (strcmp(key, "ctrldeps") == 0) return json_ids(r, json, false);
-	if (strcmp(key, "datadeps") == 0) return json_ids(r, json, true);
-	LK_TRY(json_number(r, json, &number, &found));
+	if (strcmp(key, "name") == 0) return json_text(reader, json, &reader->work.name);
+	if (strcmp(key, "pgname") == 0) return json_text(reader, json, &reader->group);
+	if (strcmp(key, "nodetype") == 0 || strcmp(key, "type") == 0) return json_type(reader, json);
+	if (strcmp(key, "ctrldeps") == 0) return json_ids(reader, json, false);
+	if (strcmp(key, "datadeps") == 0) return json_ids(reader, json, true);
+	LK_TRY(json_number(reader, json, &number, &found));
 	if (!found) return LK_OK;
 	bool positive = number >= 0 && number < 9e15;
-	if (strcmp(key, "id") == 0) r->work.id = positive ? (int64_t)number : 0;
+	if (strcmp(key, "id") == 0) reader->work.id = positive ? (int64_t)number : 0;
 	else if (strcmp(key, "runtime") == 0 || strcmp(key, "durationmicros") == 0)
-		r->work.duration_ns = positive ? (int64_t)llround(number * 1e3) : -1;
-	else if (strcmp(key, "iscpuop") == 0) r->cpu = number != 0;
-	else if (strcmp(key, "tid") == 0) r->work.thread = clip(number);
-	else if (strcmp(key, "stream") == 0) r->stream = clip(number);
-	else if (strcmp(key, "commtype") == 0) r->comm_type = clip(number);
-	else if (strcmp(key, "commsize") == 0) r->comm_size = clip(number);
+		reader->work.duration_ns = positive ? (int64_t)llround(number * 1e3) : -1;
+	else if (strcmp(key, "iscpuop") == 0) reader->cpu = number != 0;
+	else if (strcmp(key, "tid") == 0) reader->work.thread = clip(number);
+	else if (strcmp(key, "stream") == 0) reader->stream = clip(number);
+	else if (strcmp(key, "commtype") == 0) reader->comm_type = clip(number);
+	else if (strcmp(key, "commsize") == 0) reader->comm_size = clip(number);
 	return LK_OK;
 }
 
-static lk_status json_node(struct reader *r, lk_json *json) {
+static lk_status json_node(struct reader *reader, lk_json *json) {
 	lk_json_token token;
-	clear_node(r);
-	r->record++;
+	clear_node(reader);
+	reader->record++;
 	for (;;) {
 		char key[48];
-		LK_TRY(lk_json_next(json, &token, r->err));
-		if (token == LK_JSON_OBJECT_END) return keep(r);
+		LK_TRY(lk_json_next(json, &token, reader->err));
+		if (token == LK_JSON_OBJECT_END) return keep(reader);
 		plain_key(lk_json_text(json, NULL), key, sizeof key);
-		LK_TRY(json_member(r, json, key));
+		LK_TRY(json_member(reader, json, key));
 	}
 }
 

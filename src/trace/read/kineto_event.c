@@ -104,24 +104,24 @@ static inline int find_slice(const lk_key_slot *slots, size_t mask, const struct
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define FIND(slots, keys, text) find_slice(slots, COUNT(slots) - 1, keys, text)
 
-void lk_keys_open(lk_keys *k) {
-	memset(k, 0, sizeof *k);
-	put(k->event, COUNT(k->event) - 1, event_keys, COUNT(event_keys));
-	put(k->args, COUNT(k->args) - 1, argument_keys, COUNT(argument_keys));
-	put(k->category, COUNT(k->category) - 1, categories, COUNT(categories));
+void lk_keys_open(lk_keys *keys) {
+	memset(keys, 0, sizeof *keys);
+	put(keys->event, COUNT(keys->event) - 1, event_keys, COUNT(event_keys));
+	put(keys->args, COUNT(keys->args) - 1, argument_keys, COUNT(argument_keys));
+	put(keys->category, COUNT(keys->category) - 1, categories, COUNT(categories));
 }
 
-bool lk_keys_event(const lk_keys *k, const char *text, size_t length) {
-	return FIND(k->event, event_keys, ((lk_slice){text, (uint32_t)length, true})) >= 0;
+bool lk_keys_event(const lk_keys *keys, const char *text, size_t length) {
+	return FIND(keys->event, event_keys, ((lk_slice){text, (uint32_t)length, true})) >= 0;
 }
 
-static uint8_t kind_of(const lk_keys *k, lk_slice category) {
-	int i = FIND(k->category, categories, category);
+static uint8_t kind_of(const lk_keys *keys, lk_slice category) {
+	int i = FIND(keys->category, categories, category);
 	if (i < 0) {
 		char small[40] = "";
 		size_t length = lk_slice_text(category, small, sizeof small - 8);
 		for (size_t j = 0; j < length; j++) small[j] = (char)tolower((unsigned char)small[j]);
-		i = FIND(k->category, categories, ((lk_slice){small, (uint32_t)length, true}));
+		i = FIND(keys->category, categories, ((lk_slice){small, (uint32_t)length, true}));
 	}
 	return i < 0 ? LK_KINETO_USELESS : (uint8_t)categories[i].where;
 }
@@ -135,33 +135,33 @@ struct cursor {
 	lk_event_state state;    /* why a function returned false */
 };
 
-static bool stop(struct cursor *c, lk_event_state state) {
-	c->state = state;
+static bool stop(struct cursor *cursor, lk_event_state state) {
+	cursor->state = state;
 	return false;
 }
 
-static bool wrong(struct cursor *c) {
-	return stop(c, c->p >= c->end ? LK_EVENT_SHORT : LK_EVENT_DAMAGED);
+static bool wrong(struct cursor *cursor) {
+	return stop(cursor, cursor->p >= cursor->end ? LK_EVENT_SHORT : LK_EVENT_DAMAGED);
 }
 
-static inline void skip_space(struct cursor *c) {
-	while ((unsigned char)*c->p <= ' ' && c->p < c->end) c->p++;
+static inline void skip_space(struct cursor *cursor) {
+	while ((unsigned char)*cursor->p <= ' ' && cursor->p < cursor->end) cursor->p++;
 }
 
 /* The text whose opening quote is at the cursor. */
-static inline bool read_text(struct cursor *c, lk_slice *out) {
-	const char *first = c->p + 1, *p = first;
+static inline bool read_text(struct cursor *cursor, lk_slice *out) {
+	const char *first = cursor->p + 1, *p = first;
 	bool plain = true;
 	for (;; plain = false) {
 		p = lk_text_stop(p);
-		if (p >= c->end) return stop(c, LK_EVENT_SHORT);
+		if (p >= cursor->end) return stop(cursor, LK_EVENT_SHORT);
 		if (*p == '"') break;
 		if (*p == '\\') p++;
-		else c->f->controls = true;
+		else cursor->f->controls = true;
 		p++;
 	}
 	*out = (lk_slice){first, (uint32_t)(p - first), plain};
-	c->p = p + 1;
+	cursor->p = p + 1;
 	return true;
 }
 
@@ -185,35 +185,35 @@ static inline const char *bare_stop(const char *p) {
 }
 
 /* What is neither text nor list: up to the next separator. */
-static inline bool read_bare(struct cursor *c, lk_slice *out) {
-	const char *first = c->p;
-	c->p = bare_stop(first);
-	*out = (lk_slice){first, (uint32_t)(c->p - first), true};
-	if (c->p >= c->end) return stop(c, LK_EVENT_SHORT);
-	return c->p > first || stop(c, LK_EVENT_DAMAGED);
+static inline bool read_bare(struct cursor *cursor, lk_slice *out) {
+	const char *first = cursor->p;
+	cursor->p = bare_stop(first);
+	*out = (lk_slice){first, (uint32_t)(cursor->p - first), true};
+	if (cursor->p >= cursor->end) return stop(cursor, LK_EVENT_SHORT);
+	return cursor->p > first || stop(cursor, LK_EVENT_DAMAGED);
 }
 
-static bool read_list(struct cursor *c, lk_slice *out) {
+static bool read_list(struct cursor *cursor, lk_slice *out) {
 	lk_skip skip = {0};
-	const char *first = c->p;
-	lk_skip_state state = lk_skip_on(&skip, &c->p, c->end);
-	if (state != LK_SKIP_DONE) return stop(c, state == LK_SKIP_DEEP ? LK_EVENT_DEEP : LK_EVENT_SHORT);
-	*out = (lk_slice){first, (uint32_t)(c->p - first), true};
+	const char *first = cursor->p;
+	lk_skip_state state = lk_skip_on(&skip, &cursor->p, cursor->end);
+	if (state != LK_SKIP_DONE) return stop(cursor, state == LK_SKIP_DEEP ? LK_EVENT_DEEP : LK_EVENT_SHORT);
+	*out = (lk_slice){first, (uint32_t)(cursor->p - first), true};
 	return true;
 }
 
-static inline bool read_value(struct cursor *c, lk_slice *out) {
-	if (*c->p == '"') return read_text(c, out);
-	return *c->p == '{' || *c->p == '[' ? read_list(c, out) : read_bare(c, out);
+static inline bool read_value(struct cursor *cursor, lk_slice *out) {
+	if (*cursor->p == '"') return read_text(cursor, out);
+	return *cursor->p == '{' || *cursor->p == '[' ? read_list(cursor, out) : read_bare(cursor, out);
 }
 
 /* A number, also in quotes; what is none leaves the field alone. */
-static bool read_number(struct cursor *c, lk_slice *out) {
-	bool list = *c->p == '{' || *c->p == '[';
-	if (!read_value(c, out)) return false;
+static bool read_number(struct cursor *cursor, lk_slice *out) {
+	bool list = *cursor->p == '{' || *cursor->p == '[';
+	if (!read_value(cursor, out)) return false;
 	if (list) out->length = 0;
 	char first = out->length ? *out->at : 'n';
-	if (first == 'N' || first == 'I' || (first == '-' && out->length > 1 && out->at[1] == 'I')) c->f->not_finite = true;
+	if (first == 'N' || first == 'I' || (first == '-' && out->length > 1 && out->at[1] == 'I')) cursor->f->not_finite = true;
 	return true;
 }
 
@@ -225,59 +225,59 @@ static inline const char *read_digits(const char *p, int64_t *value) {
 }
 
 /* Whether a number ends at `p` and not at the end of the window. */
-static inline bool number_ends(const struct cursor *c, const char *p) {
-	return (*p == ',' || *p == '}' || *p == ']' || (unsigned char)*p <= ' ') && p < c->end;
+static inline bool number_ends(const struct cursor *cursor, const char *p) {
+	return (*p == ',' || *p == '}' || *p == ']' || (unsigned char)*p <= ' ') && p < cursor->end;
 }
 
-static bool read_whole_slowly(struct cursor *c, int64_t *out) {
+static bool read_whole_slowly(struct cursor *cursor, int64_t *out) {
 	lk_slice slice;
-	if (!read_number(c, &slice)) return false;
+	if (!read_number(cursor, &slice)) return false;
 	int64_t value = lk_slice_whole(slice);
 	if (value != LK_UNSAID) *out = value;
 	return true;
 }
 
 /* Plain digits, as nearly all numbers are, are read where they stand; all else goes the slow way. */
-static inline bool read_whole(struct cursor *c, int64_t *out) {
-	const char *first = c->p + (*c->p == '-');
+static inline bool read_whole(struct cursor *cursor, int64_t *out) {
+	const char *first = cursor->p + (*cursor->p == '-');
 	int64_t value = 0;
 	const char *p = read_digits(first, &value);
-	if (p == first || p - first > 18 || !number_ends(c, p)) return read_whole_slowly(c, out);
-	*out = first > c->p ? -value : value;
-	c->p = p;
+	if (p == first || p - first > 18 || !number_ends(cursor, p)) return read_whole_slowly(cursor, out);
+	*out = first > cursor->p ? -value : value;
+	cursor->p = p;
 	return true;
 }
 
-static bool read_time_slowly(struct cursor *c, int64_t *out) {
+static bool read_time_slowly(struct cursor *cursor, int64_t *out) {
 	lk_slice slice;
-	if (!read_number(c, &slice)) return false;
+	if (!read_number(cursor, &slice)) return false;
 	if (slice.length && (unsigned char)(slice.at[slice.at[0] == '-' && slice.length > 1] - '0') < 10)
 		*out = lk_slice_nanoseconds(slice);
 	return true;
 }
 
 /* Microseconds with at most three decimals. */
-static inline bool read_time(struct cursor *c, int64_t *out) {
+static inline bool read_time(struct cursor *cursor, int64_t *out) {
 	static const int thousandths[] = {1000, 100, 10, 1};
 	int64_t value = 0;
-	const char *p = read_digits(c->p, &value);
-	ptrdiff_t digits = p - c->p, decimals = 0;
+	const char *p = read_digits(cursor->p, &value);
+	ptrdiff_t digits = p - cursor->p, decimals = 0;
 	if (*p == '.') {
 		const char *point = p + 1;
 		p = read_digits(point, &value);
 		decimals = p - point;
 	}
-	if (!digits || digits > 16 || decimals > 3 || !number_ends(c, p)) return read_time_slowly(c, out);
+	if (!digits || digits > 16 || decimals > 3 || !number_ends(cursor, p)) return read_time_slowly(cursor, out);
 	uint64_t ns = (uint64_t)value * (uint64_t)thousandths[decimals]; /* 19 digits at most */
 	*out = ns < (uint64_t)LK_MOST_NS ? (int64_t)ns : LK_MOST_NS;
-	c->p = p;
+	cursor->p = p;
 	return true;
 }
 
 /* A process or thread: a number, or a text, whose slice follows the number in the fields. */
-static bool read_place(struct cursor *c, int64_t *out, lk_slice *text) {
-	if (*c->p != '"') return read_whole(c, out);
-	return read_text(c, text);
+static bool read_place(struct cursor *cursor, int64_t *out, lk_slice *text) {
+	if (*cursor->p != '"') return read_whole(cursor, out);
+	return read_text(cursor, text);
 }
 
 static int64_t product_of(int64_t x, int64_t y, int64_t z) {
@@ -285,10 +285,10 @@ static int64_t product_of(int64_t x, int64_t y, int64_t z) {
 	return product < 4e9 ? (int64_t)product : 4000000000;
 }
 
-static bool read_three_slowly(struct cursor *c, int64_t *out) {
+static bool read_three_slowly(struct cursor *cursor, int64_t *out) {
 	lk_slice list;
-	bool is_list = *c->p == '[';
-	if (!read_value(c, &list)) return false;
+	bool is_list = *cursor->p == '[';
+	if (!read_value(cursor, &list)) return false;
 	if (!is_list) return true;
 	const char *p = list.at + 1, *end = list.at + list.length;
 	int64_t n[3];
@@ -302,29 +302,29 @@ static bool read_three_slowly(struct cursor *c, int64_t *out) {
 }
 
 /* "[512, 1, 1]" */
-static bool read_three(struct cursor *c, int64_t *out) {
-	const char *p = c->p;
+static bool read_three(struct cursor *cursor, int64_t *out) {
+	const char *p = cursor->p;
 	int64_t n[3] = {0};
 	for (int i = 0; i < 3; i++) {
-		if (*p != (i ? ',' : '[')) return read_three_slowly(c, out);
+		if (*p != (i ? ',' : '[')) return read_three_slowly(cursor, out);
 		p++;
 		if (*p == ' ') p++;
 		const char *first = p;
 		p = read_digits(p, &n[i]);
-		if (p == first || p - first > 15) return read_three_slowly(c, out);
+		if (p == first || p - first > 15) return read_three_slowly(cursor, out);
 	}
-	if (*p != ']' || p >= c->end) return read_three_slowly(c, out);
+	if (*p != ']' || p >= cursor->end) return read_three_slowly(cursor, out);
 	*out = product_of(n[0], n[1], n[2]);
-	c->p = p + 1;
+	cursor->p = p + 1;
 	return true;
 }
 
 /* ---- members ---- */
 
-static bool read_phase(struct cursor *c, char *out) {
+static bool read_phase(struct cursor *cursor, char *out) {
 	lk_slice slice;
 	char plain[4];
-	if (!read_value(c, &slice)) return false;
+	if (!read_value(cursor, &slice)) return false;
 	*out = slice.length == 1 ? *slice.at : '?';
 	if (!slice.plain && lk_slice_text(slice, plain, sizeof plain) == 1) *out = plain[0];
 	return true;
@@ -332,74 +332,74 @@ static bool read_phase(struct cursor *c, char *out) {
 
 /* Whether the phase and category so far tell that nothing is kept of an event. Metadata name lanes; B and E stand for a
  * call and its return, and the E has no category. */
-static bool useless(const lk_kineto_fields *f) {
-	if (f->ph == 'X') return f->kind == LK_KINETO_USELESS;
-	return f->ph && f->ph != 'M' && f->ph != 'B' && f->ph != 'E';
+static bool useless(const lk_kineto_fields *fields) {
+	if (fields->ph == 'X') return fields->kind == LK_KINETO_USELESS;
+	return fields->ph && fields->ph != 'M' && fields->ph != 'B' && fields->ph != 'E';
 }
 
-static bool read_arguments(struct cursor *c);
+static bool read_arguments(struct cursor *cursor);
 
-static bool read_member(struct cursor *c, const struct key *k) {
+static bool read_member(struct cursor *cursor, const struct key *key) {
 	lk_slice slice;
-	void *where = (char *)c->f + k->where;
-	switch ((how)k->how) {
-	case PHASE: return read_phase(c, where);
+	void *where = (char *)cursor->f + key->where;
+	switch ((how)key->how) {
+	case PHASE: return read_phase(cursor, where);
 	case CATEGORY:
-		if (!read_value(c, &slice)) return false;
-		if (c->f->kind == LK_KINETO_UNKNOWN) c->f->kind = kind_of(c->keys, slice);
+		if (!read_value(cursor, &slice)) return false;
+		if (cursor->f->kind == LK_KINETO_UNKNOWN) cursor->f->kind = kind_of(cursor->keys, slice);
 		return true;
 	case TEXT:
-	case VALUE: return read_value(c, where);
-	case TIME: return read_time(c, where);
-	case WHOLE: return read_whole(c, where);
-	case PLACE: return read_place(c, where, where == &c->f->thread ? &c->f->thread_text : &c->f->process_text);
-	case THREE: return read_three(c, where);
-	case ARGUMENTS: return *c->p == '{' ? read_arguments(c) : read_value(c, &slice);
+	case VALUE: return read_value(cursor, where);
+	case TIME: return read_time(cursor, where);
+	case WHOLE: return read_whole(cursor, where);
+	case PLACE: return read_place(cursor, where, where == &cursor->f->thread ? &cursor->f->thread_text : &cursor->f->process_text);
+	case THREE: return read_three(cursor, where);
+	case ARGUMENTS: return *cursor->p == '{' ? read_arguments(cursor) : read_value(cursor, &slice);
 	case NESTED: break;
 	}
 	return true;
 }
 
 /* Moves to the next key and behind its colon. False with DONE: the object is over. */
-static inline bool next_key(struct cursor *c, bool first, lk_slice *out) {
-	skip_space(c);
+static inline bool next_key(struct cursor *cursor, bool first, lk_slice *out) {
+	skip_space(cursor);
 	if (!first) {
-		if (*c->p == ',') {
-			c->p++;
-			skip_space(c);
-			if (*c->p == '}') c->f->comma = true;
-		} else if (*c->p != '}') return wrong(c);
+		if (*cursor->p == ',') {
+			cursor->p++;
+			skip_space(cursor);
+			if (*cursor->p == '}') cursor->f->comma = true;
+		} else if (*cursor->p != '}') return wrong(cursor);
 	}
-	if (*c->p == '}') return c->p++, stop(c, LK_EVENT_DONE);
-	if (*c->p != '"') return wrong(c);
-	if (!read_text(c, out)) return false;
-	skip_space(c);
-	if (*c->p != ':') return wrong(c);
-	c->p++;
-	skip_space(c);
+	if (*cursor->p == '}') return cursor->p++, stop(cursor, LK_EVENT_DONE);
+	if (*cursor->p != '"') return wrong(cursor);
+	if (!read_text(cursor, out)) return false;
+	skip_space(cursor);
+	if (*cursor->p != ':') return wrong(cursor);
+	cursor->p++;
+	skip_space(cursor);
 	return true;
 }
 
-static inline void note_seen(struct cursor *c, uint64_t *seen, int i) {
-	if (*seen >> i & 1) c->f->twice = true;
+static inline void note_seen(struct cursor *cursor, uint64_t *seen, int i) {
+	if (*seen >> i & 1) cursor->f->twice = true;
 	*seen |= UINT64_C(1) << i;
 }
 
-static bool read_arguments(struct cursor *c) {
+static bool read_arguments(struct cursor *cursor) {
 	lk_slice name, unneeded;
-	c->p++;
-	for (bool first = true; next_key(c, first, &name); first = false) {
-		int i = FIND(c->keys->args, argument_keys, name);
-		if (i >= 0) note_seen(c, &c->f->seen_args, i);
-		if (!(i < 0 ? read_value(c, &unneeded) : read_member(c, &argument_keys[i]))) return false;
+	cursor->p++;
+	for (bool first = true; next_key(cursor, first, &name); first = false) {
+		int i = FIND(cursor->keys->args, argument_keys, name);
+		if (i >= 0) note_seen(cursor, &cursor->f->seen_args, i);
+		if (!(i < 0 ? read_value(cursor, &unneeded) : read_member(cursor, &argument_keys[i]))) return false;
 	}
-	return c->state == LK_EVENT_DONE;
+	return cursor->state == LK_EVENT_DONE;
 }
 
-lk_event_state lk_kineto_event(lk_kineto_fields *f, const lk_keys *keys, const char **at, const char *end, int *depth) {
-	struct cursor c = {.f = f, .keys = keys, .p = *at + 1, .end = end};
+lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, const char **at, const char *end, int *depth) {
+	struct cursor c = {.f = fields, .keys = keys, .p = *at + 1, .end = end};
 	lk_slice name, unneeded;
-	*f = (lk_kineto_fields){
+	*fields = (lk_kineto_fields){
 		.kind = LK_KINETO_UNKNOWN, .start_ns = LK_UNSAID, .dur_ns = LK_UNSAID, .process = -1, .thread = -1,
 		.sequence = -1, .stream = -1, .device = -1, .bytes = -1, .wait_stream = -1,
 		.in_elements = -1, .out_elements = -1, .source = -1, .target = -1};
@@ -407,10 +407,10 @@ lk_event_state lk_kineto_event(lk_kineto_fields *f, const lk_keys *keys, const c
 		const char *before = c.p;
 		if (!next_key(&c, first, &name)) break;
 		int i = FIND(keys->event, event_keys, name);
-		if (i >= 0) note_seen(&c, &f->seen, i);
+		if (i >= 0) note_seen(&c, &fields->seen, i);
 		if (i >= 0 && event_keys[i].how == NESTED) return *at = before, LK_EVENT_NESTED;
 		if (!(i < 0 ? read_value(&c, &unneeded) : read_member(&c, &event_keys[i]))) break;
-		if (i >= 0 && event_keys[i].how <= CATEGORY && useless(f)) return *at = c.p, *depth = 1, LK_EVENT_USELESS;
+		if (i >= 0 && event_keys[i].how <= CATEGORY && useless(fields)) return *at = c.p, *depth = 1, LK_EVENT_USELESS;
 	}
 	if (c.state == LK_EVENT_DONE || c.state == LK_EVENT_DAMAGED) *at = c.p;
 	return c.state;

@@ -27,34 +27,34 @@ static int32_t small_of(const lk_value *value, int32_t otherwise) {
 	return number >= 0 && number < 1 << 30 ? (int32_t)number : otherwise;
 }
 
-static lk_status intern_value(lk_kineto *r, const lk_value *value, uint32_t *out) {
+static lk_status intern_value(lk_kineto *kineto, const lk_value *value, uint32_t *out) {
 	const char *text = value && (value->kind == LK_JSON_STRING || value->kind == LK_JSON_NUMBER) ? value->text : "";
-	*out = lk_intern_id(r->c->names, text);
-	return *out == LK_NONE ? lk_oom(r->err) : LK_OK;
+	*out = lk_intern_id(kineto->c->names, text);
+	return *out == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
-static lk_status read_devices(lk_kineto *r, const lk_value *list) {
-	for (size_t i = 0; list->kind == LK_JSON_ARRAY && i < list->count && r->devices.count < LK_HEAD_DEVICES; i++) {
-		const lk_value *v = &list->items[i];
-		double bytes = number_of(lk_json_get(v, "totalGlobalMem"), 0);
-		lk_head_device d = {.id = small_of(lk_json_get(v, "id"), (int32_t)i),
-		                    .sms = small_of(lk_json_get(v, "numSms"), 0),
+static lk_status read_devices(lk_kineto *kineto, const lk_value *list) {
+	for (size_t i = 0; list->kind == LK_JSON_ARRAY && i < list->count && kineto->devices.count < LK_HEAD_DEVICES; i++) {
+		const lk_value *value = &list->items[i];
+		double bytes = number_of(lk_json_get(value, "totalGlobalMem"), 0);
+		lk_head_device d = {.id = small_of(lk_json_get(value, "id"), (int32_t)i),
+		                    .sms = small_of(lk_json_get(value, "numSms"), 0),
 		                    .bytes = bytes > 0 ? bytes : 0};
-		LK_TRY(intern_value(r, lk_json_get(v, "name"), &d.name));
-		if (!lk_push(&r->devices)) return lk_oom(r->err);
-		*lk_last(&r->devices) = d;
+		LK_TRY(intern_value(kineto, lk_json_get(value, "name"), &d.name));
+		if (!lk_push(&kineto->devices)) return lk_oom(kineto->err);
+		*lk_last(&kineto->devices) = d;
 	}
 	return LK_OK;
 }
 
 /* "[0, 1, 2]", as the arguments of kernels write it. */
-static lk_status intern_ranks(lk_kineto *r, lk_arena *arena, const lk_value *ranks, uint32_t *out) {
-	if (!ranks || ranks->kind != LK_JSON_ARRAY) return intern_value(r, ranks, out);
+static lk_status intern_ranks(lk_kineto *kineto, lk_arena *arena, const lk_value *ranks, uint32_t *out) {
+	if (!ranks || ranks->kind != LK_JSON_ARRAY) return intern_value(kineto, ranks, out);
 	size_t size = 3, used = 0;
 	for (size_t i = 0; i < ranks->count; i++)
 		if (ranks->items[i].kind == LK_JSON_NUMBER) size += strlen(ranks->items[i].text) + 2;
 	char *text = lk_arena_alloc(arena, size);
-	if (!text) return lk_oom(r->err);
+	if (!text) return lk_oom(kineto->err);
 	text[used++] = '[';
 	for (size_t i = 0; i < ranks->count; i++) {
 		if (ranks->items[i].kind != LK_JSON_NUMBER) continue;
@@ -64,46 +64,46 @@ static lk_status intern_ranks(lk_kineto *r, lk_arena *arena, const lk_value *ran
 		used += length;
 	}
 	text[used++] = ']';
-	*out = lk_intern_bytes(r->c->names, text, used);
-	return *out == LK_NONE ? lk_oom(r->err) : LK_OK;
+	*out = lk_intern_bytes(kineto->c->names, text, used);
+	return *out == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
-static lk_status read_groups(lk_kineto *r, lk_arena *arena, const lk_value *list) {
+static lk_status read_groups(lk_kineto *kineto, lk_arena *arena, const lk_value *list) {
 	for (size_t i = 0; list && list->kind == LK_JSON_ARRAY && i < list->count; i++) {
-		const lk_value *v = &list->items[i], *ranks = lk_json_get(v, "ranks");
-		lk_capture_group g = {.size = small_of(lk_json_get(v, "pg_size"), 0)};
-		if (v->kind != LK_JSON_OBJECT) continue;
+		const lk_value *value = &list->items[i], *ranks = lk_json_get(value, "ranks");
+		lk_capture_group g = {.size = small_of(lk_json_get(value, "pg_size"), 0)};
+		if (value->kind != LK_JSON_OBJECT) continue;
 		if (!g.size && ranks && ranks->kind == LK_JSON_ARRAY) g.size = (int32_t)ranks->count;
-		LK_TRY(intern_value(r, lk_json_get(v, "pg_name"), &g.name));
-		LK_TRY(intern_value(r, lk_json_get(v, "pg_desc"), &g.text));
-		LK_TRY(intern_ranks(r, arena, ranks, &g.ranks));
-		if (!lk_push(&r->c->groups)) return lk_oom(r->err);
-		*lk_last(&r->c->groups) = g;
+		LK_TRY(intern_value(kineto, lk_json_get(value, "pg_name"), &g.name));
+		LK_TRY(intern_value(kineto, lk_json_get(value, "pg_desc"), &g.text));
+		LK_TRY(intern_ranks(kineto, arena, ranks, &g.ranks));
+		if (!lk_push(&kineto->c->groups)) return lk_oom(kineto->err);
+		*lk_last(&kineto->c->groups) = g;
 	}
 	return LK_OK;
 }
 
-static lk_status read_distributed(lk_kineto *r, lk_arena *arena, const lk_value *info) {
+static lk_status read_distributed(lk_kineto *kineto, lk_arena *arena, const lk_value *info) {
 	if (info->kind != LK_JSON_OBJECT) return LK_OK;
-	r->c->rank = small_of(lk_json_get(info, "rank"), -1);
-	r->c->world = small_of(lk_json_get(info, "world_size"), 0);
-	LK_TRY(intern_value(r, lk_json_get(info, "backend"), &r->c->backend));
-	return read_groups(r, arena, lk_json_get(info, "pg_config"));
+	kineto->c->rank = small_of(lk_json_get(info, "rank"), -1);
+	kineto->c->world = small_of(lk_json_get(info, "world_size"), 0);
+	LK_TRY(intern_value(kineto, lk_json_get(info, "backend"), &kineto->c->backend));
+	return read_groups(kineto, arena, lk_json_get(info, "pg_config"));
 }
 
-static lk_status read_value(lk_kineto *r, lk_arena *arena, const char *key, const lk_value *value) {
-	if (*key == 'd' && key[1] == 'e') return read_devices(r, value);
-	if (*key == 'd') return read_distributed(r, arena, value);
+static lk_status read_value(lk_kineto *kineto, lk_arena *arena, const char *key, const lk_value *value) {
+	if (*key == 'd' && key[1] == 'e') return read_devices(kineto, value);
+	if (*key == 'd') return read_distributed(kineto, arena, value);
 	/* nanoseconds, beyond the exact integers of a double */
 	if (value->kind != LK_JSON_NUMBER && value->kind != LK_JSON_STRING) return LK_OK;
 	int64_t ns = lk_slice_whole((lk_slice){value->text, (uint32_t)strlen(value->text), true});
 	if (ns == LK_UNSAID || ns < -(INT64_C(1) << 61) || ns > INT64_C(1) << 61) return LK_OK;
-	r->c->origin_ns = ns;
-	r->base_time = true;
+	kineto->c->origin_ns = ns;
+	kineto->base_time = true;
 	return LK_OK;
 }
 
-lk_status lk_head_read(lk_kineto *r, const char *key, const char *text, size_t length) {
+lk_status lk_head_read(lk_kineto *kineto, const char *key, const char *text, size_t length) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *value;
@@ -111,32 +111,32 @@ lk_status lk_head_read(lk_kineto *r, const char *key, const char *text, size_t l
 	lk_status status = lk_stream_memory(text, length, key, &in, &error);
 	if (status == LK_OK) {
 		status = lk_json_document(&arena, in, &value, &error);
-		if (status == LK_OK) status = read_value(r, &arena, key, value);
-		else if (status == LK_ERR_INPUT) lk_kineto_odd(r, LK_ODD_HEAD, text), status = LK_OK;
+		if (status == LK_OK) status = read_value(kineto, &arena, key, value);
+		else if (status == LK_ERR_INPUT) lk_kineto_odd(kineto, LK_ODD_HEAD, text), status = LK_OK;
 		lk_stream_close(in);
 	}
 	lk_arena_free(&arena);
-	return status == LK_OK ? LK_OK : lk_oom(r->err);
+	return status == LK_OK ? LK_OK : lk_oom(kineto->err);
 }
 
-void lk_head_device_used(lk_kineto *r) {
-	lk_capture *c = r->c;
-	uint32_t *work = calloc(c->lanes.count + 1, sizeof *work);
-	if (!work || !r->devices.count) {
+void lk_head_device_used(lk_kineto *kineto) {
+	lk_capture *capture = kineto->c;
+	uint32_t *work = calloc(capture->lanes.count + 1, sizeof *work);
+	if (!work || !kineto->devices.count) {
 		free(work);
 		return;
 	}
-	size_t most = c->lanes.count;
-	for (uint32_t i = 0; i < c->count; i++) work[c->lane[i]] += lk_event_on_device(c->kind[i]);
-	for (size_t i = 0; i < c->lanes.count; i++)
-		if (work[i] && (most == c->lanes.count || work[i] > work[most])) most = i;
-	bool used = most < c->lanes.count;
+	size_t most = capture->lanes.count;
+	for (uint32_t i = 0; i < capture->count; i++) work[capture->lane[i]] += lk_event_on_device(capture->kind[i]);
+	for (size_t i = 0; i < capture->lanes.count; i++)
+		if (work[i] && (most == capture->lanes.count || work[i] > work[most])) most = i;
+	bool used = most < capture->lanes.count;
 	free(work);
 	if (!used) return;
-	const lk_head_device *d = &r->devices.at[0]; /* where ids are odd: all of a machine are of a kind */
-	for (size_t i = 0; i < r->devices.count; i++)
-		if (r->devices.at[i].id == c->lanes.at[most].process) d = &r->devices.at[i];
-	c->device = d->name;
-	c->sms = d->sms;
-	c->device_bytes = d->bytes;
+	const lk_head_device *device = &kineto->devices.at[0]; /* where ids are odd: all of a machine are of a kind */
+	for (size_t i = 0; i < kineto->devices.count; i++)
+		if (kineto->devices.at[i].id == capture->lanes.at[most].process) device = &kineto->devices.at[i];
+	capture->device = device->name;
+	capture->sms = device->sms;
+	capture->device_bytes = device->bytes;
 }

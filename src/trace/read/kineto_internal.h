@@ -43,12 +43,12 @@ typedef enum lk_window_state {
 	LK_WINDOW_MEMORY,
 } lk_window_state;
 
-bool lk_window_open(lk_window *w, lk_stream *in, uint64_t limit); /* false when memory is out */
-void lk_window_close(lk_window *w);
+bool lk_window_open(lk_window *window, lk_stream *in, uint64_t limit); /* false when memory is out */
+void lk_window_close(lk_window *window);
 /* Slides the window to `at` and reads on behind `end`. Pointers into the window are void afterwards. */
-lk_window_state lk_window_more(lk_window *w);
+lk_window_state lk_window_more(lk_window *window);
 /* The line of a place in the window, counting from 1. */
-uint64_t lk_window_line(const lk_window *w, const char *at);
+uint64_t lk_window_line(const lk_window *window, const char *at);
 
 /* A walk to the end of a value, which may go on in the next window. Begins as {.depth = brackets already open}. */
 typedef struct lk_skip {
@@ -138,7 +138,7 @@ void lk_keys_open(lk_keys *keys);
 bool lk_keys_event(const lk_keys *keys, const char *text, size_t length);
 
 /* Reads the event that begins with the '{' at *at and moves *at behind it (or, see above, into it). */
-lk_event_state lk_kineto_event(lk_kineto_fields *f, const lk_keys *keys, const char **at, const char *end, int *depth);
+lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, const char **at, const char *end, int *depth);
 
 /* A text's characters without escapes, at most size - 1 bytes and '\0'; NUL becomes U+FFFD. Returns its length. */
 size_t lk_slice_text(lk_slice slice, char *out, size_t size);
@@ -218,17 +218,17 @@ typedef struct lk_kineto {
 } lk_kineto;
 
 /* Counts something odd; the line of the first is that of `at`, in the window. */
-void lk_kineto_odd(lk_kineto *r, lk_odd what, const char *at);
+void lk_kineto_odd(lk_kineto *kineto, lk_odd what, const char *at);
 /* The number of a text; longer ones are cut at LK_SCRATCH. LK_NONE when memory is out. */
-uint32_t lk_kineto_intern(lk_kineto *r, lk_slice text);
+uint32_t lk_kineto_intern(lk_kineto *kineto, lk_slice text);
 /* Adds the event of r->f to the capture, if it is one of use. */
-lk_status lk_kineto_keep(lk_kineto *r, const char *at);
+lk_status lk_kineto_keep(lk_kineto *kineto, const char *at);
 /* What can be done only when all events are there: names of lanes, calls left open, the device used. */
-lk_status lk_kineto_finish(lk_kineto *r);
+lk_status lk_kineto_finish(lk_kineto *kineto);
 /* The name of a key of the head that there is a use for, or NULL; reads its value, which lies at `text`. */
 const char *lk_head_wants(const char *key, size_t length);
-lk_status lk_head_read(lk_kineto *r, const char *key, const char *text, size_t length);
+lk_status lk_head_read(lk_kineto *kineto, const char *key, const char *text, size_t length);
 /* Sets name, multiprocessors and memory of the device that ran most of the work. */
-void lk_head_device_used(lk_kineto *r);
+void lk_head_device_used(lk_kineto *kineto);
 
 #endif

@@ -8,26 +8,26 @@
 /* The first window fits into a core's second-level cache; the last is more than any event or head field in use. */
 enum { FIRST_WINDOW = 1 << 18, LAST_WINDOW = 1 << 25 };
 
-static bool resize(lk_window *w, size_t capacity) {
-	size_t at = w->bytes ? (size_t)(w->at - w->bytes) : 0, end = w->bytes ? (size_t)(w->end - w->bytes) : 0;
-	char *grown = realloc(w->bytes, capacity + LK_SCAN_PAD);
+static bool resize(lk_window *window, size_t capacity) {
+	size_t at = window->bytes ? (size_t)(window->at - window->bytes) : 0, end = window->bytes ? (size_t)(window->end - window->bytes) : 0;
+	char *grown = realloc(window->bytes, capacity + LK_SCAN_PAD);
 	if (!grown) return false;
-	w->bytes = grown;
-	w->capacity = capacity;
-	w->at = grown + at;
-	w->end = grown + end;
+	window->bytes = grown;
+	window->capacity = capacity;
+	window->at = grown + at;
+	window->end = grown + end;
 	memset(grown + end, 0, LK_SCAN_PAD);
 	return true;
 }
 
-bool lk_window_open(lk_window *w, lk_stream *in, uint64_t limit) {
-	*w = (lk_window){.in = in, .limit = limit};
-	return resize(w, FIRST_WINDOW);
+bool lk_window_open(lk_window *window, lk_stream *in, uint64_t limit) {
+	*window = (lk_window){.in = in, .limit = limit};
+	return resize(window, FIRST_WINDOW);
 }
 
-void lk_window_close(lk_window *w) {
-	free(w->bytes);
-	w->bytes = NULL;
+void lk_window_close(lk_window *window) {
+	free(window->bytes);
+	window->bytes = NULL;
 }
 
 static uint64_t newlines(const char *from, const char *to) {
@@ -49,33 +49,33 @@ static uint64_t newlines(const char *from, const char *to) {
 	return count;
 }
 
-uint64_t lk_window_line(const lk_window *w, const char *at) {
-	return w->lines + newlines(w->bytes, at) + 1;
+uint64_t lk_window_line(const lk_window *window, const char *at) {
+	return window->lines + newlines(window->bytes, at) + 1;
 }
 
-static void slide(lk_window *w) {
-	size_t left = (size_t)(w->end - w->at);
-	w->lines += newlines(w->bytes, w->at);
-	memmove(w->bytes, w->at, left);
-	w->at = w->bytes;
-	w->end = w->bytes + left;
+static void slide(lk_window *window) {
+	size_t left = (size_t)(window->end - window->at);
+	window->lines += newlines(window->bytes, window->at);
+	memmove(window->bytes, window->at, left);
+	window->at = window->bytes;
+	window->end = window->bytes + left;
 }
 
-lk_window_state lk_window_more(lk_window *w) {
-	if (w->ended) return LK_WINDOW_END;
-	slide(w);
-	size_t there = (size_t)(w->end - w->bytes), got;
-	if (there == w->capacity) {
-		if (w->capacity >= LAST_WINDOW) return LK_WINDOW_FULL;
-		if (!resize(w, w->capacity * 2)) return LK_WINDOW_MEMORY;
+lk_window_state lk_window_more(lk_window *window) {
+	if (window->ended) return LK_WINDOW_END;
+	slide(window);
+	size_t there = (size_t)(window->end - window->bytes), got;
+	if (there == window->capacity) {
+		if (window->capacity >= LAST_WINDOW) return LK_WINDOW_FULL;
+		if (!resize(window, window->capacity * 2)) return LK_WINDOW_MEMORY;
 	}
-	w->broken = lk_stream_read(w->in, w->bytes + there, w->capacity - there, &got, &w->cause);
-	w->end = w->bytes + there + got;
-	memset(w->bytes + there + got, 0, LK_SCAN_PAD);
-	w->read += got;
-	w->ended = there + got < w->capacity || w->broken != LK_OK;
-	if (w->broken == LK_ERR_MEMORY) return LK_WINDOW_MEMORY;
-	if (w->read > w->limit) return LK_WINDOW_LIMIT;
+	window->broken = lk_stream_read(window->in, window->bytes + there, window->capacity - there, &got, &window->cause);
+	window->end = window->bytes + there + got;
+	memset(window->bytes + there + got, 0, LK_SCAN_PAD);
+	window->read += got;
+	window->ended = there + got < window->capacity || window->broken != LK_OK;
+	if (window->broken == LK_ERR_MEMORY) return LK_WINDOW_MEMORY;
+	if (window->read > window->limit) return LK_WINDOW_LIMIT;
 	return got ? LK_WINDOW_MORE : LK_WINDOW_END;
 }
 
@@ -116,52 +116,52 @@ static uint64_t prefix_xor(uint64_t x) {
 }
 
 /* Byte by byte, for blocks with backslashes and for the end of the window. */
-static lk_skip_state skip_slowly(lk_skip *s, const char **at, const char *end) {
+static lk_skip_state skip_slowly(lk_skip *skip, const char **at, const char *end) {
 	const char *p = *at;
 	for (; p < end; p++) {
-		if (s->escaped) s->escaped = false;
-		else if (*p == '\\') s->escaped = s->in_text;
-		else if (*p == '"') s->in_text = !s->in_text;
-		else if (!s->in_text && (*p | 0x20) == '{' && ++s->depth > LK_SCAN_DEPTH) return LK_SKIP_DEEP;
-		else if (!s->in_text && (*p | 0x20) == '}' && --s->depth == 0) return *at = p + 1, LK_SKIP_DONE;
+		if (skip->escaped) skip->escaped = false;
+		else if (*p == '\\') skip->escaped = skip->in_text;
+		else if (*p == '"') skip->in_text = !skip->in_text;
+		else if (!skip->in_text && (*p | 0x20) == '{' && ++skip->depth > LK_SCAN_DEPTH) return LK_SKIP_DEEP;
+		else if (!skip->in_text && (*p | 0x20) == '}' && --skip->depth == 0) return *at = p + 1, LK_SKIP_DONE;
 	}
 	*at = end;
 	return LK_SKIP_SHORT;
 }
 
 /* Where among the brackets of a block the last open one is closed: a bit number, 64 if nowhere. */
-static int closing(lk_skip *s, uint64_t open, uint64_t close) {
+static int closing(lk_skip *skip, uint64_t open, uint64_t close) {
 	if (!(open | close)) return 64;
-	if (__builtin_popcountll(close) < s->depth) {
-		s->depth += __builtin_popcountll(open) - __builtin_popcountll(close);
+	if (__builtin_popcountll(close) < skip->depth) {
+		skip->depth += __builtin_popcountll(open) - __builtin_popcountll(close);
 		return 64;
 	}
 	for (uint64_t both = open | close; both; both &= both - 1) {
 		uint64_t bit = both & -both;
-		if (open & bit) s->depth++;
-		else if (--s->depth == 0) return __builtin_ctzll(bit);
+		if (open & bit) skip->depth++;
+		else if (--skip->depth == 0) return __builtin_ctzll(bit);
 	}
 	return 64;
 }
 
-lk_skip_state lk_skip_on(lk_skip *s, const char **at, const char *end) {
+lk_skip_state lk_skip_on(lk_skip *skip, const char **at, const char *end) {
 	const char *p = *at;
 	while (end - p >= 64) {
 		struct masks m = look(p);
-		if (m.slash | s->escaped) {
+		if (m.slash | skip->escaped) {
 			*at = p;
-			lk_skip_state state = skip_slowly(s, at, p + 64);
+			lk_skip_state state = skip_slowly(skip, at, p + 64);
 			if (state != LK_SKIP_SHORT) return state;
 			p += 64;
 			continue;
 		}
-		uint64_t text = prefix_xor(m.quote) ^ (s->in_text ? ~UINT64_C(0) : 0);
-		int last = closing(s, m.open & ~text, m.close & ~text);
+		uint64_t text = prefix_xor(m.quote) ^ (skip->in_text ? ~UINT64_C(0) : 0);
+		int last = closing(skip, m.open & ~text, m.close & ~text);
 		if (last < 64) return *at = p + last + 1, LK_SKIP_DONE;
-		if (s->depth > LK_SCAN_DEPTH) return LK_SKIP_DEEP;
-		s->in_text = text >> 63;
+		if (skip->depth > LK_SCAN_DEPTH) return LK_SKIP_DEEP;
+		skip->in_text = text >> 63;
 		p += 64;
 	}
 	*at = p;
-	return skip_slowly(s, at, end);
+	return skip_slowly(skip, at, end);
 }

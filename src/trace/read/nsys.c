@@ -41,24 +41,24 @@ struct reader {
 /* ---- the database ---- */
 
 static int progress(void *context) {
-	struct reader *r = context;
-	return ++r->steps > r->most_steps;
+	struct reader *reader = context;
+	return ++reader->steps > reader->most_steps;
 }
 
-static lk_status refused(const struct reader *r) {
-	int code = sqlite3_errcode(r->db);
-	if (code == SQLITE_NOMEM) return lk_oom(r->err);
+static lk_status refused(const struct reader *reader) {
+	int code = sqlite3_errcode(reader->db);
+	if (code == SQLITE_NOMEM) return lk_oom(reader->err);
 	if (code == SQLITE_INTERRUPT) {
-		lk_fail(r->err, LK_ERR_INPUT, r->path, "reading takes more work than a file of its size should");
-		return lk_hint(r->err, "the database is damaged or was made to be slow; export the report again");
+		lk_fail(reader->err, LK_ERR_INPUT, reader->path, "reading takes more work than a file of its size should");
+		return lk_hint(reader->err, "the database is damaged or was made to be slow; export the report again");
 	}
 	lk_status status =
 		code == SQLITE_CANTOPEN || code == SQLITE_IOERR || code == SQLITE_PERM ? LK_ERR_IO : LK_ERR_INPUT;
-	lk_fail(r->err, status, r->path, "SQLite: %.300s", sqlite3_errmsg(r->db));
-	return lk_hint(r->err, "give a database of `nsys export --type sqlite`");
+	lk_fail(reader->err, status, reader->path, "SQLite: %.300s", sqlite3_errmsg(reader->db));
+	return lk_hint(reader->err, "give a database of `nsys export --type sqlite`");
 }
 
-static void harden(struct reader *r) {
+static void harden(struct reader *reader) {
 	static const struct {
 		int what, limit;
 	} limits[] = {
@@ -68,17 +68,17 @@ static void harden(struct reader *r) {
 		{SQLITE_LIMIT_TRIGGER_DEPTH, 1}, {SQLITE_LIMIT_WORKER_THREADS, 0},
 	};
 	struct stat file;
-	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) sqlite3_limit(r->db, limits[i].what, limits[i].limit);
-	sqlite3_db_config(r->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	sqlite3_db_config(r->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-	sqlite3_db_config(r->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-	sqlite3_db_config(r->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-	sqlite3_db_config(r->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
-	sqlite3_exec(r->db, "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) sqlite3_limit(reader->db, limits[i].what, limits[i].limit);
+	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+	sqlite3_exec(reader->db, "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
 	/* A row takes ten bytes at least and some fifty instructions; called every thousand of them. */
-	double bytes = stat(r->path, &file) == 0 ? (double)file.st_size : 0;
-	r->most_steps = (uint64_t)(1e4 + bytes * 50 / 1000);
-	sqlite3_progress_handler(r->db, 1000, progress, r);
+	double bytes = stat(reader->path, &file) == 0 ? (double)file.st_size : 0;
+	reader->most_steps = (uint64_t)(1e4 + bytes * 50 / 1000);
+	sqlite3_progress_handler(reader->db, 1000, progress, reader);
 }
 
 /* One row of a table, with the columns that were asked for in their order; those that are not there are NULL. */
@@ -89,28 +89,28 @@ static int64_t whole(sqlite3_stmt *row, int column, int64_t none) {
 }
 
 /* Whether there is an ordinary table of this name. */
-static lk_status has_table(struct reader *r, const char *table, bool *found) {
+static lk_status has_table(struct reader *reader, const char *table, bool *found) {
 	sqlite3_stmt *row;
 	*found = false;
-	if (sqlite3_prepare_v2(r->db, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1, &row, NULL) !=
+	if (sqlite3_prepare_v2(reader->db, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1, &row, NULL) !=
 		SQLITE_OK)
-		return refused(r);
+		return refused(reader);
 	sqlite3_bind_text(row, 1, table, -1, SQLITE_STATIC);
 	int code = sqlite3_step(row);
 	const char *sql = code == SQLITE_ROW ? (const char *)sqlite3_column_text(row, 0) : NULL;
 	*found = sql && strncasecmp(sql, "CREATE TABLE", 12) == 0;
 	sqlite3_finalize(row);
-	return code == SQLITE_ROW || code == SQLITE_DONE ? LK_OK : refused(r);
+	return code == SQLITE_ROW || code == SQLITE_DONE ? LK_OK : refused(reader);
 }
 
 /* SELECT of the columns that the table has; NULL when memory is out or the table cannot be read. */
-static char *select_of(struct reader *r, const char *table, const char *const *columns) {
+static char *select_of(struct reader *reader, const char *table, const char *const *columns) {
 	sqlite3_stmt *all = NULL;
 	char *sql = sqlite3_mprintf("SELECT * FROM \"%w\" LIMIT 0", table);
-	int code = sql ? sqlite3_prepare_v2(r->db, sql, -1, &all, NULL) : SQLITE_NOMEM;
+	int code = sql ? sqlite3_prepare_v2(reader->db, sql, -1, &all, NULL) : SQLITE_NOMEM;
 	sqlite3_free(sql);
 	if (code != SQLITE_OK) return NULL;
-	sqlite3_str *text = sqlite3_str_new(r->db);
+	sqlite3_str *text = sqlite3_str_new(reader->db);
 	for (int i = 0; i < COLUMNS && columns[i]; i++) {
 		bool there = false;
 		for (int c = 0; c < sqlite3_column_count(all); c++)
@@ -122,30 +122,30 @@ static char *select_of(struct reader *r, const char *table, const char *const *c
 	return sqlite3_str_finish(text);
 }
 
-static lk_status scan(struct reader *r, const char *table, const char *const *columns, row_reader read) {
+static lk_status scan(struct reader *reader, const char *table, const char *const *columns, row_reader read) {
 	bool found;
-	LK_TRY(has_table(r, table, &found));
+	LK_TRY(has_table(reader, table, &found));
 	if (!found) return LK_OK;
 	sqlite3_stmt *row = NULL;
-	char *sql = select_of(r, table, columns);
-	int code = sql ? sqlite3_prepare_v2(r->db, sql, -1, &row, NULL) : SQLITE_ERROR;
+	char *sql = select_of(reader, table, columns);
+	int code = sql ? sqlite3_prepare_v2(reader->db, sql, -1, &row, NULL) : SQLITE_ERROR;
 	sqlite3_free(sql);
-	lk_status status = code == SQLITE_OK ? LK_OK : refused(r);
-	while (status == LK_OK && (code = sqlite3_step(row)) == SQLITE_ROW) status = read(r, row);
-	if (status == LK_OK && code != SQLITE_DONE) status = refused(r);
+	lk_status status = code == SQLITE_OK ? LK_OK : refused(reader);
+	while (status == LK_OK && (code = sqlite3_step(row)) == SQLITE_ROW) status = read(reader, row);
+	if (status == LK_OK && code != SQLITE_DONE) status = refused(reader);
 	sqlite3_finalize(row);
 	return status;
 }
 
 /* ---- texts ---- */
 
-static lk_status intern(struct reader *r, const char *text, uint32_t *out) {
-	uint64_t most = r->limits->names ? r->limits->names : 16u << 20;
-	*out = lk_intern_id(r->c->names, text ? text : "");
-	if (*out == UINT32_MAX) return lk_oom(r->err);
+static lk_status intern(struct reader *reader, const char *text, uint32_t *out) {
+	uint64_t most = reader->limits->names ? reader->limits->names : 16u << 20;
+	*out = lk_intern_id(reader->c->names, text ? text : "");
+	if (*out == UINT32_MAX) return lk_oom(reader->err);
 	if (*out < most) return LK_OK;
-	lk_fail(r->err, LK_ERR_INPUT, r->path, "holds over %llu different names", (unsigned long long)most);
-	return lk_hint(r->err, "raise the limit of names");
+	lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu different names", (unsigned long long)most);
+	return lk_hint(reader->err, "raise the limit of names");
 }
 
 /* "cudaLaunchKernel_v7000" is a version of cudaLaunchKernel. */
@@ -155,14 +155,14 @@ static void drop_version(char *name) {
 		*at = '\0';
 }
 
-static lk_status read_text(struct reader *r, sqlite3_stmt *row) {
+static lk_status read_text(struct reader *reader, sqlite3_stmt *row) {
 	const char *value = (const char *)sqlite3_column_text(row, 1);
 	char name[512];
 	lk_copy(name, sizeof name, value ? value : "");
 	drop_version(name);
-	if (!lk_push(&r->texts)) return lk_oom(r->err);
-	lk_last(&r->texts)->id = sqlite3_column_int64(row, 0);
-	return intern(r, name, &lk_last(&r->texts)->name);
+	if (!lk_push(&reader->texts)) return lk_oom(reader->err);
+	lk_last(&reader->texts)->id = sqlite3_column_int64(row, 0);
+	return intern(reader, name, &lk_last(&reader->texts)->name);
 }
 
 static int by_id(const void *a, const void *b) {
@@ -171,13 +171,13 @@ static int by_id(const void *a, const void *b) {
 }
 
 /* A name in a column: the number of a text, or the text itself. */
-static lk_status name_in(struct reader *r, sqlite3_stmt *row, int column, uint32_t *out) {
+static lk_status name_in(struct reader *reader, sqlite3_stmt *row, int column, uint32_t *out) {
 	*out = 0;
 	if (sqlite3_column_type(row, column) == SQLITE_TEXT)
-		return intern(r, (const char *)sqlite3_column_text(row, column), out);
-	if (sqlite3_column_type(row, column) != SQLITE_INTEGER || !r->texts.count) return LK_OK;
+		return intern(reader, (const char *)sqlite3_column_text(row, column), out);
+	if (sqlite3_column_type(row, column) != SQLITE_INTEGER || !reader->texts.count) return LK_OK;
 	struct text_id key = {sqlite3_column_int64(row, column), 0};
-	const struct text_id *found = bsearch(&key, r->texts.at, r->texts.count, sizeof key, by_id);
+	const struct text_id *found = bsearch(&key, reader->texts.at, reader->texts.count, sizeof key, by_id);
 	if (found) *out = found->name;
 	return LK_OK;
 }
@@ -188,28 +188,28 @@ static lk_status name_in(struct reader *r, sqlite3_stmt *row, int column, uint32
 static int64_t process_of(int64_t global) { return global >> 24 & 0xffffff; }
 static int64_t thread_of(int64_t global) { return global & 0xffffff; }
 
-static bool other_process(const struct reader *r, sqlite3_stmt *row, int column) {
-	return r->process >= 0 && sqlite3_column_type(row, column) != SQLITE_NULL &&
-	       process_of(sqlite3_column_int64(row, column)) != r->process;
+static bool other_process(const struct reader *reader, sqlite3_stmt *row, int column) {
+	return reader->process >= 0 && sqlite3_column_type(row, column) != SQLITE_NULL &&
+	       process_of(sqlite3_column_int64(row, column)) != reader->process;
 }
 
 /* Columns 0 and 1 are start and end; false for what is no time. */
-static bool read_times(struct reader *r, sqlite3_stmt *row, lk_event *event) {
+static bool read_times(struct reader *reader, sqlite3_stmt *row, lk_event *event) {
 	int64_t start = whole(row, 0, -1), end = whole(row, 1, -1);
 	bool good = start >= 0 && end >= start && end < LAST_NS;
 	event->start_ns = start, event->dur_ns = end - start;
-	r->strange += !good;
+	reader->strange += !good;
 	return good;
 }
 
-static lk_status add(struct reader *r, const lk_event *event, uint32_t *place) {
-	uint64_t most = r->limits->events ? r->limits->events : 1000000000;
-	if (r->c->count >= most) {
-		lk_fail(r->err, LK_ERR_INPUT, r->path, "holds over %llu events", (unsigned long long)most);
-		return lk_hint(r->err, "raise the limit of events, or profile fewer steps");
+static lk_status add(struct reader *reader, const lk_event *event, uint32_t *place) {
+	uint64_t most = reader->limits->events ? reader->limits->events : 1000000000;
+	if (reader->c->count >= most) {
+		lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu events", (unsigned long long)most);
+		return lk_hint(reader->err, "raise the limit of events, or profile fewer steps");
 	}
-	*place = event->lane == LK_NONE ? LK_NONE : lk_capture_add(r->c, event);
-	return *place == LK_NONE ? lk_oom(r->err) : LK_OK;
+	*place = event->lane == LK_NONE ? LK_NONE : lk_capture_add(reader->c, event);
+	return *place == LK_NONE ? lk_oom(reader->err) : LK_OK;
 }
 
 /* All tables of device work begin with these. */
@@ -227,11 +227,11 @@ static const char *const text_columns[COLUMNS] = {"id", "value"};
 static const char *const gpu_columns[COLUMNS] = {"id", "name", "totalMemory", "smCount"};
 static const char *const start_columns[COLUMNS] = {"utcEpochNs"};
 
-static bool begin_device(struct reader *r, sqlite3_stmt *row, lk_event_kind kind, lk_event *event) {
+static bool begin_device(struct reader *reader, sqlite3_stmt *row, lk_event_kind kind, lk_event *event) {
 	*event = (lk_event){.kind = kind, .value = -1};
-	if (other_process(r, row, AT_PROCESS) || !read_times(r, row, event)) return false;
+	if (other_process(reader, row, AT_PROCESS) || !read_times(reader, row, event)) return false;
 	event->correlation = (uint32_t)whole(row, AT_CORRELATION, 0);
-	event->lane = lk_capture_lane(r->c, true, whole(row, AT_DEVICE, 0), whole(row, AT_STREAM, 0));
+	event->lane = lk_capture_lane(reader->c, true, whole(row, AT_DEVICE, 0), whole(row, AT_STREAM, 0));
 	return true;
 }
 
@@ -241,17 +241,17 @@ static uint32_t volume(sqlite3_stmt *row, int first) {
 	return product > 0 ? product < 4e9 ? (uint32_t)product : 4000000000u : 0;
 }
 
-static lk_status read_kernel(struct reader *r, sqlite3_stmt *row) {
+static lk_status read_kernel(struct reader *reader, sqlite3_stmt *row) {
 	lk_event event;
 	uint32_t place;
-	if (!begin_device(r, row, LK_EVENT_KERNEL, &event)) return LK_OK;
-	LK_TRY(name_in(r, row, AT_OWN, &event.name));
-	if (!event.name) LK_TRY(name_in(r, row, AT_OWN + 1, &event.name));
+	if (!begin_device(reader, row, LK_EVENT_KERNEL, &event)) return LK_OK;
+	LK_TRY(name_in(reader, row, AT_OWN, &event.name));
+	if (!event.name) LK_TRY(name_in(reader, row, AT_OWN + 1, &event.name));
 	event.shape = volume(row, AT_OWN + 2), event.types = volume(row, AT_OWN + 5);
-	return add(r, &event, &place);
+	return add(reader, &event, &place);
 }
 
-static lk_status read_memcpy(struct reader *r, sqlite3_stmt *row) {
+static lk_status read_memcpy(struct reader *reader, sqlite3_stmt *row) {
 	/* CUpti_ActivityMemcpyKind */
 	static const char *const kinds[] = {"Memcpy (Unknown)", "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA",
 										"Memcpy AtoH",      "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA",
@@ -259,22 +259,22 @@ static lk_status read_memcpy(struct reader *r, sqlite3_stmt *row) {
 	lk_event event;
 	uint32_t place;
 	int64_t kind = whole(row, AT_OWN + 1, 0);
-	if (!begin_device(r, row, LK_EVENT_MEMCPY, &event)) return LK_OK;
+	if (!begin_device(reader, row, LK_EVENT_MEMCPY, &event)) return LK_OK;
 	event.value = whole(row, AT_OWN, -1);
-	LK_TRY(intern(r, kinds[kind > 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kind : 0], &event.name));
-	return add(r, &event, &place);
+	LK_TRY(intern(reader, kinds[kind > 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kind : 0], &event.name));
+	return add(reader, &event, &place);
 }
 
-static lk_status read_memset(struct reader *r, sqlite3_stmt *row) {
+static lk_status read_memset(struct reader *reader, sqlite3_stmt *row) {
 	lk_event event;
 	uint32_t place;
-	if (!begin_device(r, row, LK_EVENT_MEMSET, &event)) return LK_OK;
+	if (!begin_device(reader, row, LK_EVENT_MEMSET, &event)) return LK_OK;
 	event.value = whole(row, AT_OWN, -1);
-	LK_TRY(intern(r, "Memset (Device)", &event.name));
-	return add(r, &event, &place);
+	LK_TRY(intern(reader, "Memset (Device)", &event.name));
+	return add(reader, &event, &place);
 }
 
-static lk_status read_sync(struct reader *r, sqlite3_stmt *row) {
+static lk_status read_sync(struct reader *reader, sqlite3_stmt *row) {
 	/* CUpti_ActivitySynchronizationType */
 	static const struct {
 		const char *name;
@@ -288,119 +288,119 @@ static lk_status read_sync(struct reader *r, sqlite3_stmt *row) {
 	uint32_t place;
 	int64_t kind = whole(row, AT_OWN, 0);
 	if (kind < 0 || kind >= (int64_t)(sizeof kinds / sizeof *kinds)) kind = 0;
-	if (!begin_device(r, row, LK_EVENT_SYNC, &event)) return LK_OK;
-	LK_TRY(intern(r, kinds[kind].name, &event.name));
-	LK_TRY(add(r, &event, &place));
-	if (!lk_push(&r->c->syncs)) return lk_oom(r->err);
-	*lk_last(&r->c->syncs) = (lk_sync_note){.event = place, .stream = event.lane, .on = LK_NONE};
-	lk_last(&r->c->syncs)->kind = kinds[kind].kind;
+	if (!begin_device(reader, row, LK_EVENT_SYNC, &event)) return LK_OK;
+	LK_TRY(intern(reader, kinds[kind].name, &event.name));
+	LK_TRY(add(reader, &event, &place));
+	if (!lk_push(&reader->c->syncs)) return lk_oom(reader->err);
+	*lk_last(&reader->c->syncs) = (lk_sync_note){.event = place, .stream = event.lane, .on = LK_NONE};
+	lk_last(&reader->c->syncs)->kind = kinds[kind].kind;
 	return LK_OK;
 }
 
-static lk_status read_runtime(struct reader *r, sqlite3_stmt *row) {
+static lk_status read_runtime(struct reader *reader, sqlite3_stmt *row) {
 	lk_event event = {.kind = LK_EVENT_RUNTIME, .value = -1};
 	uint32_t place;
 	int64_t thread = whole(row, 2, 0);
-	if (other_process(r, row, 2) || !read_times(r, row, &event)) return LK_OK;
+	if (other_process(reader, row, 2) || !read_times(reader, row, &event)) return LK_OK;
 	event.correlation = (uint32_t)whole(row, 3, 0);
-	event.lane = lk_capture_lane(r->c, false, process_of(thread), thread_of(thread));
-	LK_TRY(name_in(r, row, 4, &event.name));
-	return add(r, &event, &place);
+	event.lane = lk_capture_lane(reader->c, false, process_of(thread), thread_of(thread));
+	LK_TRY(name_in(reader, row, 4, &event.name));
+	return add(reader, &event, &place);
 }
 
 /* Ranges that were pushed and popped, which nest; other kinds of NVTX events are no stretches of a thread. */
-static lk_status read_range(struct reader *r, sqlite3_stmt *row) {
+static lk_status read_range(struct reader *reader, sqlite3_stmt *row) {
 	lk_event event = {.kind = LK_EVENT_NOTE, .value = -1};
 	uint32_t place;
 	int64_t thread = whole(row, 2, 0);
 	if (whole(row, 3, PUSH_POP) != PUSH_POP || sqlite3_column_type(row, 1) == SQLITE_NULL)
-		return r->c->dropped++, LK_OK;
-	if (other_process(r, row, 2) || !read_times(r, row, &event)) return LK_OK;
-	event.lane = lk_capture_lane(r->c, false, process_of(thread), thread_of(thread));
-	LK_TRY(name_in(r, row, 4, &event.name));
-	if (!event.name) LK_TRY(name_in(r, row, 5, &event.name));
-	return add(r, &event, &place);
+		return reader->c->dropped++, LK_OK;
+	if (other_process(reader, row, 2) || !read_times(reader, row, &event)) return LK_OK;
+	event.lane = lk_capture_lane(reader->c, false, process_of(thread), thread_of(thread));
+	LK_TRY(name_in(reader, row, 4, &event.name));
+	if (!event.name) LK_TRY(name_in(reader, row, 5, &event.name));
+	return add(reader, &event, &place);
 }
 
 /* ---- head ---- */
 
-static lk_status count_process(struct reader *r, sqlite3_stmt *row) {
+static lk_status count_process(struct reader *reader, sqlite3_stmt *row) {
 	int at = 0;
 	if (sqlite3_column_type(row, AT_PROCESS) == SQLITE_NULL) return LK_OK;
 	int64_t process = process_of(sqlite3_column_int64(row, AT_PROCESS));
-	while (at < r->process_count && r->processes[at].process != process) at++;
+	while (at < reader->process_count && reader->processes[at].process != process) at++;
 	if (at == PROCESSES) return LK_OK;
-	if (at == r->process_count) r->processes[r->process_count++].process = process;
-	r->processes[at].kernels++;
+	if (at == reader->process_count) reader->processes[reader->process_count++].process = process;
+	reader->processes[at].kernels++;
 	return LK_OK;
 }
 
-static lk_status choose_process(struct reader *r) {
+static lk_status choose_process(struct reader *reader) {
 	int best = 0;
-	LK_TRY(scan(r, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, count_process));
-	for (int i = 1; i < r->process_count; i++)
-		if (r->processes[i].kernels > r->processes[best].kernels) best = i;
-	r->process = r->process_count > 1 ? r->processes[best].process : -1;
-	if (r->process_count > 1)
-		lk_capture_warn(r->c, "the report holds %d processes; read is process %lld, which has most kernels",
-						r->process_count, (long long)r->process);
+	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, count_process));
+	for (int i = 1; i < reader->process_count; i++)
+		if (reader->processes[i].kernels > reader->processes[best].kernels) best = i;
+	reader->process = reader->process_count > 1 ? reader->processes[best].process : -1;
+	if (reader->process_count > 1)
+		lk_capture_warn(reader->c, "the report holds %d processes; read is process %lld, which has most kernels",
+						reader->process_count, (long long)reader->process);
 	return LK_OK;
 }
 
-static lk_status read_gpu(struct reader *r, sqlite3_stmt *row) {
+static lk_status read_gpu(struct reader *reader, sqlite3_stmt *row) {
 	double bytes = sqlite3_column_double(row, 2);
 	int64_t sms = whole(row, 3, 0);
-	if (r->c->device) return LK_OK; /* those of a node are alike */
-	if (bytes > 0 && bytes < 1e15) r->c->device_bytes = bytes;
-	if (sms > 0 && sms < 100000) r->c->sms = (int32_t)sms;
-	return name_in(r, row, 1, &r->c->device);
+	if (reader->c->device) return LK_OK; /* those of a node are alike */
+	if (bytes > 0 && bytes < 1e15) reader->c->device_bytes = bytes;
+	if (sms > 0 && sms < 100000) reader->c->sms = (int32_t)sms;
+	return name_in(reader, row, 1, &reader->c->device);
 }
 
-static lk_status read_start(struct reader *r, sqlite3_stmt *row) {
+static lk_status read_start(struct reader *reader, sqlite3_stmt *row) {
 	int64_t ns = whole(row, 0, -1);
-	if (ns > 0 && ns < LAST_NS) r->c->origin_ns = ns, r->c->absolute = true;
+	if (ns > 0 && ns < LAST_NS) reader->c->origin_ns = ns, reader->c->absolute = true;
 	return LK_OK;
 }
 
-static lk_status read_all(struct reader *r) {
-	LK_TRY(scan(r, "StringIds", text_columns, read_text));
-	if (r->texts.count) qsort(r->texts.at, r->texts.count, sizeof *r->texts.at, by_id);
-	LK_TRY(scan(r, "TARGET_INFO_GPU", gpu_columns, read_gpu));
-	LK_TRY(scan(r, "TARGET_INFO_SESSION_START_TIME", start_columns, read_start));
-	LK_TRY(choose_process(r));
-	LK_TRY(scan(r, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, read_kernel));
-	LK_TRY(scan(r, "CUPTI_ACTIVITY_KIND_MEMCPY", memcpy_columns, read_memcpy));
-	LK_TRY(scan(r, "CUPTI_ACTIVITY_KIND_MEMSET", memset_columns, read_memset));
-	LK_TRY(scan(r, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", sync_columns, read_sync));
-	LK_TRY(scan(r, "CUPTI_ACTIVITY_KIND_RUNTIME", runtime_columns, read_runtime));
-	return scan(r, "NVTX_EVENTS", nvtx_columns, read_range);
+static lk_status read_all(struct reader *reader) {
+	LK_TRY(scan(reader, "StringIds", text_columns, read_text));
+	if (reader->texts.count) qsort(reader->texts.at, reader->texts.count, sizeof *reader->texts.at, by_id);
+	LK_TRY(scan(reader, "TARGET_INFO_GPU", gpu_columns, read_gpu));
+	LK_TRY(scan(reader, "TARGET_INFO_SESSION_START_TIME", start_columns, read_start));
+	LK_TRY(choose_process(reader));
+	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, read_kernel));
+	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_MEMCPY", memcpy_columns, read_memcpy));
+	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_MEMSET", memset_columns, read_memset));
+	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", sync_columns, read_sync));
+	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_RUNTIME", runtime_columns, read_runtime));
+	return scan(reader, "NVTX_EVENTS", nvtx_columns, read_range);
 }
 
-static lk_status check_found(const struct reader *r) {
-	if (r->strange)
-		lk_capture_warn(r->c, "%llu rows have a start or an end that is no time; they were left out",
-						(unsigned long long)r->strange);
-	if (r->c->count) return LK_OK;
-	lk_fail(r->err, LK_ERR_INPUT, r->path, "the database holds no kernels, calls or ranges");
-	return lk_hint(r->err, "profile with `nsys profile -t cuda,nvtx`, then `nsys export --type sqlite`");
+static lk_status check_found(const struct reader *reader) {
+	if (reader->strange)
+		lk_capture_warn(reader->c, "%llu rows have a start or an end that is no time; they were left out",
+						(unsigned long long)reader->strange);
+	if (reader->c->count) return LK_OK;
+	lk_fail(reader->err, LK_ERR_INPUT, reader->path, "the database holds no kernels, calls or ranges");
+	return lk_hint(reader->err, "profile with `nsys profile -t cuda,nvtx`, then `nsys export --type sqlite`");
 }
 
 lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_capture *capture, lk_error *err) {
 	static const lk_read_limits none = {0};
-	struct reader *r = calloc(1, sizeof *r);
-	if (!r) return lk_oom(err);
-	*r = (struct reader){.path = path, .limits = limits ? limits : &none, .c = capture, .err = err};
+	struct reader *reader = calloc(1, sizeof *reader);
+	if (!reader) return lk_oom(err);
+	*reader = (struct reader){.path = path, .limits = limits ? limits : &none, .c = capture, .err = err};
 	capture->format = "Nsight Systems SQLite";
 	int code =
-		sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
-	lk_status status = code == SQLITE_OK ? LK_OK : r->db ? refused(r) : lk_oom(err);
+		sqlite3_open_v2(path, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
+	lk_status status = code == SQLITE_OK ? LK_OK : reader->db ? refused(reader) : lk_oom(err);
 	if (status == LK_OK) {
-		harden(r);
-		status = read_all(r);
+		harden(reader);
+		status = read_all(reader);
 	}
-	if (status == LK_OK) status = check_found(r);
-	sqlite3_close(r->db);
-	lk_vec_free(&r->texts);
-	free(r);
+	if (status == LK_OK) status = check_found(reader);
+	sqlite3_close(reader->db);
+	lk_vec_free(&reader->texts);
+	free(reader);
 	return status;
 }

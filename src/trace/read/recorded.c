@@ -43,67 +43,67 @@ const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_
 	return names->count ? bsearch(&key, names->at, names->count, sizeof key, by_key) : NULL;
 }
 
-static lk_status intern(struct loader *l, const char *text, uint32_t *out) {
-	uint64_t most = l->limits && l->limits->names ? l->limits->names : 16u << 20;
+static lk_status intern(struct loader *loader, const char *text, uint32_t *out) {
+	uint64_t most = loader->limits && loader->limits->names ? loader->limits->names : 16u << 20;
 	char plain[LK_TEXT_MOST * 4];
-	*out = lk_intern_id(l->run->texts, lk_escape(text, plain, sizeof plain));
-	if (*out == UINT32_MAX) return lk_oom(l->err);
-	return *out < most ? LK_OK : lk_fail(l->err, LK_ERR_INPUT, l->run->path, "holds too many different names");
+	*out = lk_intern_id(loader->run->texts, lk_escape(text, plain, sizeof plain));
+	if (*out == UINT32_MAX) return lk_oom(loader->err);
+	return *out < most ? LK_OK : lk_fail(loader->err, LK_ERR_INPUT, loader->run->path, "holds too many different names");
 }
 
-static lk_status add_name(struct loader *l, lk_recorded_names *to, const lk_recorded *r) {
-	const char *slash = strrchr(r->text, '/');
-	if (!lk_push(to)) return lk_oom(l->err);
+static lk_status add_name(struct loader *loader, lk_recorded_names *to, const lk_recorded *recorded) {
+	const char *slash = strrchr(recorded->text, '/');
+	if (!lk_push(to)) return lk_oom(loader->err);
 	lk_recorded_name *name = lk_last(to);
-	name->key = (uint64_t)l->process << 32 | r->record.object;
-	if (r->record.kind == LK_RECORD_GROUP)
-		name->size = r->record.comm.peer, name->rank = r->record.comm.tag, name->division = (uint64_t)r->record.bytes;
-	LK_TRY(intern(l, r->text, &name->name));
-	return intern(l, slash ? slash + 1 : r->text, &name->shown);
+	name->key = (uint64_t)loader->process << 32 | recorded->record.object;
+	if (recorded->record.kind == LK_RECORD_GROUP)
+		name->size = recorded->record.comm.peer, name->rank = recorded->record.comm.tag, name->division = (uint64_t)recorded->record.bytes;
+	LK_TRY(intern(loader, recorded->text, &name->name));
+	return intern(loader, slash ? slash + 1 : recorded->text, &name->shown);
 }
 
 /* ---- records ---- */
 
-static bool possible(const lk_record_entry *r) {
-	if (r->start_ns < 0 || r->end_ns < r->start_ns || r->end_ns >= LAST_NS || r->bytes < 0) return false;
-	switch (r->kind) {
-	case LK_RECORD_COMM: return r->comm.part < LK_PARTS && r->comm.what < LK_WHATS;
-	case LK_RECORD_DEVICE_CALL: case LK_RECORD_DEVICE_WORK: return r->device.what < LK_DEVICE_WHATS;
-	case LK_RECORD_PROXY: return r->proxy.device_ns >= 0 && r->proxy.network_ns >= 0 && r->proxy.peer_ns >= 0;
+static bool possible(const lk_record_entry *entry) {
+	if (entry->start_ns < 0 || entry->end_ns < entry->start_ns || entry->end_ns >= LAST_NS || entry->bytes < 0) return false;
+	switch (entry->kind) {
+	case LK_RECORD_COMM: return entry->comm.part < LK_PARTS && entry->comm.what < LK_WHATS;
+	case LK_RECORD_DEVICE_CALL: case LK_RECORD_DEVICE_WORK: return entry->device.what < LK_DEVICE_WHATS;
+	case LK_RECORD_PROXY: return entry->proxy.device_ns >= 0 && entry->proxy.network_ns >= 0 && entry->proxy.peer_ns >= 0;
 	default: return true;
 	}
 }
 
-static lk_status add_call(struct loader *l, const lk_record_entry *r) {
-	uint64_t most = l->limits && l->limits->events ? l->limits->events : 1000000000;
-	lk_recorded_run *run = l->run;
-	if (!possible(r)) return run->strange++, LK_OK;
-	lk_recorded_calls *to = r->kind == LK_RECORD_STORAGE ? &run->storage : &run->calls;
-	if (to->count >= most) return lk_fail(l->err, LK_ERR_INPUT, run->path, "holds too many records");
-	if (!lk_push(to)) return lk_oom(l->err);
-	*lk_last(to) = (lk_recorded_call){*r, l->process, LK_NONE};
-	lk_last(to)->record.start_ns += l->shift_ns;
-	lk_last(to)->record.end_ns += l->shift_ns;
+static lk_status add_call(struct loader *loader, const lk_record_entry *entry) {
+	uint64_t most = loader->limits && loader->limits->events ? loader->limits->events : 1000000000;
+	lk_recorded_run *run = loader->run;
+	if (!possible(entry)) return run->strange++, LK_OK;
+	lk_recorded_calls *to = entry->kind == LK_RECORD_STORAGE ? &run->storage : &run->calls;
+	if (to->count >= most) return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");
+	if (!lk_push(to)) return lk_oom(loader->err);
+	*lk_last(to) = (lk_recorded_call){*entry, loader->process, LK_NONE};
+	lk_last(to)->record.start_ns += loader->shift_ns;
+	lk_last(to)->record.end_ns += loader->shift_ns;
 	return LK_OK;
 }
 
-static lk_status add_record(struct loader *l, const lk_recorded *r) {
-	switch (r->record.kind) {
+static lk_status add_record(struct loader *loader, const lk_recorded *recorded) {
+	switch (recorded->record.kind) {
 	case LK_RECORD_THREAD: return LK_OK;
-	case LK_RECORD_NAME: return add_name(l, &l->run->names, r);
-	case LK_RECORD_FILE: return add_name(l, &l->run->files, r);
-	case LK_RECORD_PEER: return add_name(l, &l->run->peers, r);
-	case LK_RECORD_GROUP: return add_name(l, &l->run->groups, r);
-	default: return add_call(l, &r->record);
+	case LK_RECORD_NAME: return add_name(loader, &loader->run->names, recorded);
+	case LK_RECORD_FILE: return add_name(loader, &loader->run->files, recorded);
+	case LK_RECORD_PEER: return add_name(loader, &loader->run->peers, recorded);
+	case LK_RECORD_GROUP: return add_name(loader, &loader->run->groups, recorded);
+	default: return add_call(loader, &recorded->record);
 	}
 }
 
-static lk_status add_records(struct loader *l, lk_recording *recording) {
+static lk_status add_records(struct loader *loader, lk_recording *recording) {
 	lk_recorded *got = malloc(sizeof *got);
-	lk_status status = got ? LK_OK : lk_oom(l->err);
-	while (status == LK_OK && lk_recording_next(recording, got)) status = add_record(l, got);
+	lk_status status = got ? LK_OK : lk_oom(loader->err);
+	while (status == LK_OK && lk_recording_next(recording, got)) status = add_record(loader, got);
 	free(got);
-	l->run->dropped += recording->head.dropped;
+	loader->run->dropped += recording->head.dropped;
 	return status;
 }
 
@@ -123,8 +123,8 @@ bool lk_recorded_by_pipe(const lk_recorded_run *run, const lk_recorded_call *cal
 }
 
 /* How much a call says for its thread being the main one. Connections are mostly served by threads of their own. */
-static uint64_t weight_of(const lk_record_entry *r) {
-	switch (r->kind) {
+static uint64_t weight_of(const lk_record_entry *entry) {
+	switch (entry->kind) {
 	case LK_RECORD_COMM: return 1u << 20;
 	case LK_RECORD_SENT: case LK_RECORD_RECEIVED: case LK_RECORD_WAIT: return 0;
 	case LK_RECORD_DEVICE_WORK: case LK_RECORD_PROXY: return 0; /* another told of it */
@@ -161,11 +161,11 @@ static struct request *request_at(struct request *table, size_t size, uint64_t k
 }
 
 /* A persistent request says what it is when it is made; its starts learn that. */
-static void start(lk_recorded_run *run, struct request *r, uint32_t call) {
+static void start(lk_recorded_run *run, struct request *request, uint32_t call) {
 	lk_record_entry *record = &run->calls.at[call].record;
-	r->call = call;
-	if (r->made == LK_NONE) return;
-	const lk_record_entry *made = &run->calls.at[r->made].record;
+	request->call = call;
+	if (request->made == LK_NONE) return;
+	const lk_record_entry *made = &run->calls.at[request->made].record;
 	record->object = made->object, record->bytes = made->bytes;
 	record->comm.peer = made->comm.peer, record->comm.tag = made->comm.tag, record->comm.what = made->comm.what;
 	record->comm.element_bytes = made->comm.element_bytes, record->comm.call = made->comm.call;
@@ -173,18 +173,18 @@ static void start(lk_recorded_run *run, struct request *r, uint32_t call) {
 
 static void follow(lk_recorded_run *run, struct request *table, size_t size, uint32_t call) {
 	const lk_record_entry *record = &run->calls.at[call].record;
-	struct request *r = request_at(table, size, record->comm.request);
-	if (!r->used) *r = (struct request){record->comm.request, LK_NONE, LK_NONE, true};
+	struct request *request = request_at(table, size, record->comm.request);
+	if (!request->used) *request = (struct request){record->comm.request, LK_NONE, LK_NONE, true};
 	switch (record->comm.part) {
-	case LK_PART_POST: r->call = call, r->made = LK_NONE; break;
-	case LK_PART_MAKE: r->call = LK_NONE, r->made = call; break;
-	case LK_PART_START: start(run, r, call); break;
-	case LK_PART_FREE: r->call = r->made = LK_NONE; break;
+	case LK_PART_POST: request->call = call, request->made = LK_NONE; break;
+	case LK_PART_MAKE: request->call = LK_NONE, request->made = call; break;
+	case LK_PART_START: start(run, request, call); break;
+	case LK_PART_FREE: request->call = request->made = LK_NONE; break;
 	case LK_PART_DONE:
-		if (r->call == LK_NONE) break;
-		run->calls.at[r->call].done = call;
-		run->calls.at[call].done = r->call;
-		r->call = LK_NONE;
+		if (request->call == LK_NONE) break;
+		run->calls.at[request->call].done = call;
+		run->calls.at[call].done = request->call;
+		request->call = LK_NONE;
 		break;
 	default: break;
 	}
@@ -196,9 +196,9 @@ static lk_status follow_requests(lk_recorded_run *run, lk_error *err) {
 	struct request *table = calloc(size, sizeof *table);
 	if (!table) return lk_oom(err);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
-		const lk_record_entry *r = &run->calls.at[i].record;
-		if (run->calls.at[i].process == 0 && r->kind == LK_RECORD_COMM && r->comm.part != LK_PART_WHOLE &&
-		    r->comm.part != LK_PART_ENQUEUE)
+		const lk_record_entry *entry = &run->calls.at[i].record;
+		if (run->calls.at[i].process == 0 && entry->kind == LK_RECORD_COMM && entry->comm.part != LK_PART_WHOLE &&
+		    entry->comm.part != LK_PART_ENQUEUE)
 			follow(run, table, size, i);
 	}
 	free(table);
@@ -230,47 +230,47 @@ static bool is_child(const char *name, uint32_t root) {
 	       strcmp(end, LK_RECORDING_ENDING) == 0;
 }
 
-static lk_status add_child(struct loader *l, const char *path) {
+static lk_status add_child(struct loader *loader, const char *path) {
 	lk_recording recording;
 	lk_error ignored = {0};
-	const lk_recording_head *own = &l->run->head;
+	const lk_recording_head *own = &loader->run->head;
 	/* one that ended while its recording began */
 	if (lk_recording_open(path, &recording, &ignored) != LK_OK) return LK_OK;
 	lk_status status = LK_OK;
 	if (strcmp(recording.head.host, own->host) == 0 && recording.head.root == own->pid &&
-	    !__builtin_sub_overflow(recording.head.monotonic_ns, own->monotonic_ns, &l->shift_ns) && l->shift_ns >= 0 &&
-	    l->shift_ns < LAST_NS) {
-		l->process = ++l->run->children;
-		status = add_records(l, &recording);
+	    !__builtin_sub_overflow(recording.head.monotonic_ns, own->monotonic_ns, &loader->shift_ns) && loader->shift_ns >= 0 &&
+	    loader->shift_ns < LAST_NS) {
+		loader->process = ++loader->run->children;
+		status = add_records(loader, &recording);
 	}
 	lk_recording_close(&recording);
 	return status;
 }
 
-static lk_status add_children(struct loader *l, const char *path) {
+static lk_status add_children(struct loader *loader, const char *path) {
 	char folder[PATH_MAX];
 	const char *slash = strrchr(path, '/');
 	int length = slash ? (int)(slash - path) + 1 : 0;
 	snprintf(folder, sizeof folder, "%.*s", length, path);
 	DIR *dir = opendir(*folder ? folder : ".");
 	lk_status status = LK_OK;
-	for (struct dirent *e; dir && status == LK_OK && l->run->children < MOST_CHILDREN && (e = readdir(dir));) {
+	for (struct dirent *dirent; dir && status == LK_OK && loader->run->children < MOST_CHILDREN && (dirent = readdir(dir));) {
 		char child[PATH_MAX + NAME_MAX + 2];
-		if (!is_child(e->d_name, l->run->head.pid)) continue;
-		snprintf(child, sizeof child, "%s%s", folder, e->d_name);
-		status = add_child(l, child);
+		if (!is_child(dirent->d_name, loader->run->head.pid)) continue;
+		snprintf(child, sizeof child, "%s%s", folder, dirent->d_name);
+		status = add_child(loader, child);
 	}
 	if (dir) closedir(dir);
 	return status;
 }
 
-static lk_status take(struct loader *l, lk_recording *recording, lk_intern *texts, const char *path) {
-	*l->run = (lk_recorded_run){.path = recording->path, .head = recording->head, .texts = texts};
-	lk_status status = add_records(l, recording);
-	if (status == LK_OK && path) status = add_children(l, path);
-	if (status == LK_OK && path) status = lk_recorded_find_members(l->run, path, l->err);
-	if (status == LK_OK) status = put_in_order(l->run, l->err);
-	if (status != LK_OK) lk_recorded_free(l->run);
+static lk_status take(struct loader *loader, lk_recording *recording, lk_intern *texts, const char *path) {
+	*loader->run = (lk_recorded_run){.path = recording->path, .head = recording->head, .texts = texts};
+	lk_status status = add_records(loader, recording);
+	if (status == LK_OK && path) status = add_children(loader, path);
+	if (status == LK_OK && path) status = lk_recorded_find_members(loader->run, path, loader->err);
+	if (status == LK_OK) status = put_in_order(loader->run, loader->err);
+	if (status != LK_OK) lk_recorded_free(loader->run);
 	return status;
 }
 

@@ -41,34 +41,34 @@ typedef struct lk_shower {
 } lk_shower;
 
 /* An event of the capture; LK_NONE as lane: none is added. */
-lk_status lk_show_event(lk_shower *s, lk_event_kind kind, uint32_t lane, uint32_t name, int64_t start, int64_t end,
+lk_status lk_show_event(lk_shower *shower, lk_event_kind kind, uint32_t lane, uint32_t name, int64_t start, int64_t end,
                         uint32_t correlation, uint32_t *event);
 /* A wait of the host for a stream, or for all of them. */
-lk_status lk_show_wait(lk_shower *s, uint32_t lane, uint32_t stream, bool all, int64_t start, int64_t end);
+lk_status lk_show_wait(lk_shower *shower, uint32_t lane, uint32_t stream, bool all, int64_t start, int64_t end);
 /* Work on a stream, launched by a call from `start` to `launched`. */
-lk_status lk_show_work(lk_shower *s, uint32_t lane, uint32_t stream, uint32_t name, int64_t start, int64_t launched,
+lk_status lk_show_work(lk_shower *shower, uint32_t lane, uint32_t stream, uint32_t name, int64_t start, int64_t launched,
                        int64_t end, uint32_t *event);
-lk_status lk_show_name(lk_shower *s, const char *text, uint32_t *out);
+lk_status lk_show_name(lk_shower *shower, const char *text, uint32_t *out);
 /* The note of a communication: kind of lk_op_kind. */
-lk_status lk_show_note(lk_shower *s, uint32_t event, const lk_record_entry *record, unsigned kind, int32_t peer);
+lk_status lk_show_note(lk_shower *shower, uint32_t event, const lk_record_entry *record, unsigned kind, int32_t peer);
 unsigned lk_show_kind(lk_comm_what what);
 
 /* ---- recording_device.c ---- */
 
 /* Before calls are shown. */
-lk_status lk_show_prepare_device(lk_shower *s);
+lk_status lk_show_prepare_device(lk_shower *shower);
 /* A call of the device's runtime; a communication that was put on a stream; a transfer of the network. */
-lk_status lk_show_device_call(lk_shower *s, uint32_t lane, const lk_recorded_call *call);
-lk_status lk_show_enqueued(lk_shower *s, uint32_t lane, const lk_recorded_call *call);
-lk_status lk_show_proxy(lk_shower *s, const lk_recorded_call *call);
-void lk_show_free_device(lk_shower *s);
+lk_status lk_show_device_call(lk_shower *shower, uint32_t lane, const lk_recorded_call *call);
+lk_status lk_show_enqueued(lk_shower *shower, uint32_t lane, const lk_recorded_call *call);
+lk_status lk_show_proxy(lk_shower *shower, const lk_recorded_call *call);
+void lk_show_free_device(lk_shower *shower);
 
 /* ---- recording_socket.c ---- */
 
 /* What connections carried, as communications. */
-lk_status lk_show_traffic(lk_shower *s);
+lk_status lk_show_traffic(lk_shower *shower);
 /* A call of the main thread that waits, or that moves bytes itself. */
-lk_status lk_show_waiting(lk_shower *s, uint32_t lane, uint32_t index);
+lk_status lk_show_waiting(lk_shower *shower, uint32_t lane, uint32_t index);
 
 /* ---- recorded_groups.c ---- */
 

@@ -29,10 +29,10 @@ struct tokens {
 	LK_VEC(uint32_t) call;   /* of each, in run->calls */
 };
 
-static bool begins_something(const lk_record_entry *r) {
-	return r->kind == LK_RECORD_COMM && r->comm.what != LK_WHAT_OTHER &&
-	       (r->comm.part == LK_PART_WHOLE || r->comm.part == LK_PART_POST || r->comm.part == LK_PART_START ||
-	        r->comm.part == LK_PART_ENQUEUE);
+static bool begins_something(const lk_record_entry *entry) {
+	return entry->kind == LK_RECORD_COMM && entry->comm.what != LK_WHAT_OTHER &&
+	       (entry->comm.part == LK_PART_WHOLE || entry->comm.part == LK_PART_POST || entry->comm.part == LK_PART_START ||
+	        entry->comm.part == LK_PART_ENQUEUE);
 }
 
 struct collector {
@@ -44,29 +44,29 @@ struct collector {
 /* A call as a token; false: it is none. */
 typedef bool (*tokenizer)(const struct collector *c, const lk_recorded_call *call, uint64_t *token);
 
-static bool communication(const struct collector *c, const lk_recorded_call *call, uint64_t *token) {
-	const lk_record_entry *r = &call->record;
-	if (r->thread != c->run->main_thread || !begins_something(r)) return false;
-	uint64_t key = lk_hash64((uint64_t)r->comm.call << 32 | r->object);
-	*token = lk_hash64(key ^ (uint64_t)r->bytes ^ (uint64_t)(uint32_t)r->comm.peer << 40);
+static bool communication(const struct collector *collector, const lk_recorded_call *call, uint64_t *token) {
+	const lk_record_entry *entry = &call->record;
+	if (entry->thread != collector->run->main_thread || !begins_something(entry)) return false;
+	uint64_t key = lk_hash64((uint64_t)entry->comm.call << 32 | entry->object);
+	*token = lk_hash64(key ^ (uint64_t)entry->bytes ^ (uint64_t)(uint32_t)entry->comm.peer << 40);
 	return true;
 }
 
 /* Smaller ones are notes about those that follow. */
-static bool message(const struct collector *c, const lk_recorded_call *call, uint64_t *token) {
+static bool message(const struct collector *collector, const lk_recorded_call *call, uint64_t *token) {
 	enum { NOTE_BYTES = 1024 };
-	const lk_record_entry *r = &call->record;
-	if (r->kind != LK_RECORD_SENT || r->object != c->peer || r->io.sequential || r->io.most <= NOTE_BYTES) return false;
-	*token = lk_hash64((uint64_t)r->io.most);
+	const lk_record_entry *entry = &call->record;
+	if (entry->kind != LK_RECORD_SENT || entry->object != collector->peer || entry->io.sequential || entry->io.most <= NOTE_BYTES) return false;
+	*token = lk_hash64((uint64_t)entry->io.most);
 	return true;
 }
 
-static bool from_pipe(const struct collector *c, const lk_recorded_call *call, uint64_t *token) {
-	const lk_record_entry *r = &call->record;
-	if (r->kind != LK_RECORD_RECEIVED || r->thread != c->run->main_thread) return false;
-	if (!lk_recorded_by_pipe(c->run, call)) return false;
+static bool from_pipe(const struct collector *collector, const lk_recorded_call *call, uint64_t *token) {
+	const lk_record_entry *entry = &call->record;
+	if (entry->kind != LK_RECORD_RECEIVED || entry->thread != collector->run->main_thread) return false;
+	if (!lk_recorded_by_pipe(collector->run, call)) return false;
 	enum { LENGTH_BYTES = 4 }; /* Python's connections: a length, then so many bytes */
-	*token = r->io.most == LENGTH_BYTES;
+	*token = entry->io.most == LENGTH_BYTES;
 	return true;
 }
 
@@ -79,43 +79,43 @@ static bool is_program_text(const char *path) {
 }
 
 /* Files of one folder are alike. */
-static bool file_call(const struct collector *c, const lk_recorded_call *call, uint64_t *token) {
-	const lk_record_entry *r = &call->record;
-	if (r->thread != c->run->main_thread || r->kind < LK_RECORD_OPEN || r->kind > LK_RECORD_SYNC) return false;
-	const lk_recorded_name *file = lk_recorded_find(&c->run->files, 0, r->object);
-	const char *path = file ? lk_intern_text(c->run->texts, file->name) : "", *slash = strrchr(path, '/');
+static bool file_call(const struct collector *collector, const lk_recorded_call *call, uint64_t *token) {
+	const lk_record_entry *entry = &call->record;
+	if (entry->thread != collector->run->main_thread || entry->kind < LK_RECORD_OPEN || entry->kind > LK_RECORD_SYNC) return false;
+	const lk_recorded_name *file = lk_recorded_find(&collector->run->files, 0, entry->object);
+	const char *path = file ? lk_intern_text(collector->run->texts, file->name) : "", *slash = strrchr(path, '/');
 	uint64_t folder = 0;
 	if (is_program_text(path)) return false;
 	for (; slash && path < slash; path++) folder = lk_hash64(folder ^ (uint64_t)(unsigned char)*path);
-	*token = lk_hash64(folder ^ r->kind);
+	*token = lk_hash64(folder ^ entry->kind);
 	return true;
 }
 
-static lk_status collect(struct collector *c, tokenizer tokenize, lk_error *err) {
-	struct tokens *t = c->tokens;
-	t->token.count = t->call.count = 0;
-	for (uint32_t i = 0; i < c->run->calls.count; i++) {
+static lk_status collect(struct collector *collector, tokenizer tokenize, lk_error *err) {
+	struct tokens *tokens = collector->tokens;
+	tokens->token.count = tokens->call.count = 0;
+	for (uint32_t i = 0; i < collector->run->calls.count; i++) {
 		uint64_t token;
-		if (c->run->calls.at[i].process || !tokenize(c, &c->run->calls.at[i], &token)) continue;
-		if (!lk_push(&t->token) || !lk_push(&t->call)) return lk_oom(err);
-		*lk_last(&t->token) = token;
-		*lk_last(&t->call) = i;
+		if (collector->run->calls.at[i].process || !tokenize(collector, &collector->run->calls.at[i], &token)) continue;
+		if (!lk_push(&tokens->token) || !lk_push(&tokens->call)) return lk_oom(err);
+		*lk_last(&tokens->token) = token;
+		*lk_last(&tokens->call) = i;
 	}
 	return LK_OK;
 }
 
 /* The connection that most was sent by; 0 none. */
-static lk_status find_busiest(struct collector *c, lk_error *err) {
+static lk_status find_busiest(struct collector *collector, lk_error *err) {
 	enum { PEERS = 1 << 12 };
 	double *sent = calloc(PEERS, sizeof *sent);
 	if (!sent) return lk_oom(err);
-	for (size_t i = 0; i < c->run->calls.count; i++) {
-		const lk_recorded_call *call = &c->run->calls.at[i];
+	for (size_t i = 0; i < collector->run->calls.count; i++) {
+		const lk_recorded_call *call = &collector->run->calls.at[i];
 		if (call->process || call->record.kind != LK_RECORD_SENT || call->record.object >= PEERS) continue;
-		sent[call->record.object] += lk_recorded_by_pipe(c->run, call) ? 0 : (double)call->record.bytes;
+		sent[call->record.object] += lk_recorded_by_pipe(collector->run, call) ? 0 : (double)call->record.bytes;
 	}
 	for (uint32_t i = 1; i < PEERS; i++)
-		if (sent[i] > sent[c->peer]) c->peer = i;
+		if (sent[i] > sent[collector->peer]) collector->peer = i;
 	free(sent);
 	return LK_OK;
 }
@@ -186,34 +186,34 @@ static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, siz
 
 /* The end of a call: where it was waited for, then. */
 static int64_t end_of(const lk_recorded_run *run, uint32_t call) {
-	const lk_recorded_call *c = &run->calls.at[call];
-	bool waited = c->done != LK_NONE && c->record.comm.part != LK_PART_WHOLE;
-	return waited ? run->calls.at[c->done].record.end_ns : c->record.end_ns;
+	const lk_recorded_call *recorded_call = &run->calls.at[call];
+	bool waited = recorded_call->done != LK_NONE && recorded_call->record.comm.part != LK_PART_WHOLE;
+	return waited ? run->calls.at[recorded_call->done].record.end_ns : recorded_call->record.end_ns;
 }
 
-static bool waits_for_device(const lk_record_entry *r) {
-	return r->kind == LK_RECORD_DEVICE_CALL && (r->device.what == LK_DEVICE_WAIT_STREAM ||
-	                                            r->device.what == LK_DEVICE_WAIT_EVENT || r->device.what == LK_DEVICE_WAIT_ALL);
+static bool waits_for_device(const lk_record_entry *entry) {
+	return entry->kind == LK_RECORD_DEVICE_CALL && (entry->device.what == LK_DEVICE_WAIT_STREAM ||
+	                                            entry->device.what == LK_DEVICE_WAIT_EVENT || entry->device.what == LK_DEVICE_WAIT_ALL);
 }
 
 /* What is on a stream is over when the host has waited for it: the first wait of the main thread between the token and the
  * next one; where there is none, when it was put there. */
 static int64_t end_of_enqueued(const lk_recorded_run *run, uint32_t token, uint32_t next) {
 	for (uint32_t i = token + 1; i < next && i < run->calls.count; i++) {
-		const lk_recorded_call *c = &run->calls.at[i];
-		if (!c->process && c->record.thread == run->main_thread && waits_for_device(&c->record)) return c->record.end_ns;
+		const lk_recorded_call *call = &run->calls.at[i];
+		if (!call->process && call->record.thread == run->main_thread && waits_for_device(&call->record)) return call->record.end_ns;
 	}
 	return run->calls.at[token].record.end_ns;
 }
 
 /* The end of what was begun before token `at`: the last `period` calls, for requests may be done out of order. */
-static int64_t end_before(const lk_recorded_run *run, const struct tokens *t, size_t at, size_t period) {
-	uint32_t last = at ? t->call.at[at - 1] : 0;
+static int64_t end_before(const lk_recorded_run *run, const struct tokens *tokens, size_t at, size_t period) {
+	uint32_t last = at ? tokens->call.at[at - 1] : 0;
 	if (at && run->calls.at[last].record.comm.part == LK_PART_ENQUEUE)
-		return end_of_enqueued(run, last, at < t->call.count ? t->call.at[at] : (uint32_t)run->calls.count);
-	int64_t end = 0, next = at < t->call.count ? run->calls.at[t->call.at[at]].record.start_ns : INT64_MAX;
+		return end_of_enqueued(run, last, at < tokens->call.count ? tokens->call.at[at] : (uint32_t)run->calls.count);
+	int64_t end = 0, next = at < tokens->call.count ? run->calls.at[tokens->call.at[at]].record.start_ns : INT64_MAX;
 	for (size_t i = at > period ? at - period : 0; i < at; i++) {
-		int64_t done = end_of(run, t->call.at[i]);
+		int64_t done = end_of(run, tokens->call.at[i]);
 		if (done > end && done <= next) end = done;
 	}
 	return end;
@@ -228,22 +228,22 @@ static lk_status add_moment(lk_recorded_steps *out, int64_t ns, lk_error *err) {
 
 /* Occurrences of the period; where one is broken off (a checkpoint, an evaluation), the next one begins anew, and what lies
  * between belongs to the step before. With `sum`, what follows a step may be in another order. */
-static lk_status mark(const lk_recorded_run *run, const struct tokens *t, const uint64_t *sum, const struct repetition *found, lk_recorded_steps *out,
+static lk_status mark(const lk_recorded_run *run, const struct tokens *tokens, const uint64_t *sum, const struct repetition *found, lk_recorded_steps *out,
                       lk_error *err) {
-	const uint64_t *word = t->token.at + found->where;
+	const uint64_t *word = tokens->token.at + found->where;
 	size_t last = SIZE_MAX, period = found->period;
-	for (size_t at = 0; at + period <= t->token.count;) {
+	for (size_t at = 0; at + period <= tokens->token.count;) {
 		bool same = sum && (at == last || at == found->where) &&
 		            sum[at + period] - sum[at] == sum[found->where + period] - sum[found->where];
-		if (!same && memcmp(t->token.at + at, word, period * sizeof *word) != 0) {
+		if (!same && memcmp(tokens->token.at + at, word, period * sizeof *word) != 0) {
 			at++;
 			continue;
 		}
-		int64_t begin = at ? end_before(run, t, at, period) : run->calls.at[t->call.at[0]].record.start_ns;
+		int64_t begin = at ? end_before(run, tokens, at, period) : run->calls.at[tokens->call.at[0]].record.start_ns;
 		LK_TRY(add_moment(out, begin, err));
 		last = at += period;
 	}
-	if (out->begin.count) LK_TRY(add_moment(out, end_before(run, t, last, period), err));
+	if (out->begin.count) LK_TRY(add_moment(out, end_before(run, tokens, last, period), err));
 	return LK_OK;
 }
 
@@ -254,8 +254,8 @@ static int ascending(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-static int64_t pause_before(const lk_recorded_run *run, const struct tokens *t, size_t at) {
-	int64_t pause = run->calls.at[t->call.at[at]].record.start_ns - run->calls.at[t->call.at[at - 1]].record.end_ns;
+static int64_t pause_before(const lk_recorded_run *run, const struct tokens *tokens, size_t at) {
+	int64_t pause = run->calls.at[tokens->call.at[at]].record.start_ns - run->calls.at[tokens->call.at[at - 1]].record.end_ns;
 	return pause > 0 ? pause : 0;
 }
 
@@ -268,46 +268,46 @@ struct batches {
 };
 
 /* Parts the calls at all pauses that are so long; the share of batches that are as long as the one in the middle. */
-static double part(struct batches *b, int64_t pause) {
-	size_t n = b->tokens->call.count, first = 0, same = 0;
+static double part(struct batches *batches, int64_t pause) {
+	size_t n = batches->tokens->call.count, first = 0, same = 0;
 	int64_t length = 0;
-	b->count = 0;
+	batches->count = 0;
 	for (size_t i = 1; i <= n; i++) {
-		const lk_record_entry *r = &b->run->calls.at[b->tokens->call.at[i - 1]].record;
-		length += r->kind == LK_RECORD_READ || r->kind == LK_RECORD_WRITE ? r->io.count : 1;
-		if (i < n && pause_before(b->run, b->tokens, i) < pause) continue;
-		b->length[b->count] = length, b->begin[b->count++] = b->tokens->call.at[first];
+		const lk_record_entry *entry = &batches->run->calls.at[batches->tokens->call.at[i - 1]].record;
+		length += entry->kind == LK_RECORD_READ || entry->kind == LK_RECORD_WRITE ? entry->io.count : 1;
+		if (i < n && pause_before(batches->run, batches->tokens, i) < pause) continue;
+		batches->length[batches->count] = length, batches->begin[batches->count++] = batches->tokens->call.at[first];
 		length = 0, first = i;
 	}
-	memcpy(b->sorted, b->length, b->count * sizeof *b->length);
-	qsort(b->sorted, b->count, sizeof *b->sorted, ascending);
-	for (size_t i = 0; i < b->count; i++) same += b->length[i] == b->sorted[b->count / 2];
-	return (double)same / (double)b->count;
+	memcpy(batches->sorted, batches->length, batches->count * sizeof *batches->length);
+	qsort(batches->sorted, batches->count, sizeof *batches->sorted, ascending);
+	for (size_t i = 0; i < batches->count; i++) same += batches->length[i] == batches->sorted[batches->count / 2];
+	return (double)same / (double)batches->count;
 }
 
 /* The pause that parts the calls into batches that are alike, of those longer than half of all; the longest of the best. */
-static int64_t best_pause(struct batches *b, int64_t *pauses) {
+static int64_t best_pause(struct batches *batches, int64_t *pauses) {
 	enum { TRIED = 64 };
 	static const double ENOUGH = 0.8;
 	double best = ENOUGH;
 	int64_t found = 0;
-	size_t n = b->tokens->call.count - 1;
-	for (size_t i = 0; i < n; i++) pauses[i] = pause_before(b->run, b->tokens, i + 1);
+	size_t n = batches->tokens->call.count - 1;
+	for (size_t i = 0; i < n; i++) pauses[i] = pause_before(batches->run, batches->tokens, i + 1);
 	qsort(pauses, n, sizeof *pauses, ascending);
 	double low = pauses[n / 2] > 1 ? (double)pauses[n / 2] : 1, high = (double)pauses[n - 1];
 	for (int i = TRIED; i > 0 && high > low; i--) {
 		int64_t pause = (int64_t)(low * pow(high / low, (double)i / TRIED));
-		double share = part(b, pause);
-		if (b->count > REPEATS && b->sorted[b->count / 2] > 1 && share > best) best = share, found = pause;
+		double share = part(batches, pause);
+		if (batches->count > REPEATS && batches->sorted[batches->count / 2] > 1 && share > best) best = share, found = pause;
 	}
 	return found;
 }
 
 /* Batches of equally many calls with long pauses between them are steps. */
-static lk_status by_pauses(const lk_recorded_run *run, const struct tokens *t, lk_recorded_steps *out, lk_error *err) {
-	size_t n = t->call.count;
+static lk_status by_pauses(const lk_recorded_run *run, const struct tokens *tokens, lk_recorded_steps *out, lk_error *err) {
+	size_t n = tokens->call.count;
 	if (n < 2 * REPEATS || n > LOOKED_AT) return LK_OK;
-	struct batches b = {run, t, malloc(n * sizeof *b.length), malloc(n * sizeof *b.sorted), malloc(n * sizeof *b.begin), 0};
+	struct batches b = {run, tokens, malloc(n * sizeof *b.length), malloc(n * sizeof *b.sorted), malloc(n * sizeof *b.begin), 0};
 	int64_t *pauses = malloc(n * sizeof *pauses);
 	lk_status status = b.length && b.sorted && b.begin && pauses ? LK_OK : lk_oom(err);
 	int64_t pause = status == LK_OK ? best_pause(&b, pauses) : 0;
@@ -320,31 +320,31 @@ static lk_status by_pauses(const lk_recorded_run *run, const struct tokens *t, l
 
 /* ---- all ways ---- */
 
-static void keep_alike(struct tokens *t, uint64_t token) {
+static void keep_alike(struct tokens *tokens, uint64_t token) {
 	size_t kept = 0;
-	for (size_t i = 0; i < t->token.count; i++) {
-		if (t->token.at[i] != token) continue;
-		t->token.at[kept] = token, t->call.at[kept] = t->call.at[i];
+	for (size_t i = 0; i < tokens->token.count; i++) {
+		if (tokens->token.at[i] != token) continue;
+		tokens->token.at[kept] = token, tokens->call.at[kept] = tokens->call.at[i];
 		kept++;
 	}
-	t->token.count = t->call.count = kept;
+	tokens->token.count = tokens->call.count = kept;
 }
 
-static lk_status try_tokens(struct collector *c, tokenizer tokenize, bool files, lk_recorded_steps *out, lk_error *err) {
-	struct tokens *t = c->tokens;
+static lk_status try_tokens(struct collector *collector, tokenizer tokenize, bool files, lk_recorded_steps *out, lk_error *err) {
+	struct tokens *tokens = collector->tokens;
 	struct repetition found = {0, 0, 0};
 	out->begin.count = 0;
-	LK_TRY(collect(c, tokenize, err));
-	size_t looked = t->token.count < LOOKED_AT ? t->token.count : LOOKED_AT;
-	uint64_t *sum = tokenize == message ? sums_of(t->token.at, t->token.count) : NULL;
+	LK_TRY(collect(collector, tokenize, err));
+	size_t looked = tokens->token.count < LOOKED_AT ? tokens->token.count : LOOKED_AT;
+	uint64_t *sum = tokenize == message ? sums_of(tokens->token.at, tokens->token.count) : NULL;
 	lk_status status = tokenize != message || sum ? LK_OK : lk_oom(err);
-	if (looked && status == LK_OK) status = find_repetition(t->token.at, sum, looked, &found, err);
+	if (looked && status == LK_OK) status = find_repetition(tokens->token.at, sum, looked, &found, err);
 	if (found.period == 1 && files) {
-		keep_alike(t, t->token.at[found.where]);
-		status = by_pauses(c->run, t, out, err);
+		keep_alike(tokens, tokens->token.at[found.where]);
+		status = by_pauses(collector->run, tokens, out, err);
 	} else if (found.period && status == LK_OK) {
 		if (!files) out->calls = (uint32_t)found.period;
-		status = mark(c->run, t, sum, &found, out, err);
+		status = mark(collector->run, tokens, sum, &found, out, err);
 	}
 	free(sum);
 	return status;
@@ -368,21 +368,21 @@ static lk_status by_period(const lk_recorded_run *run, lk_recorded_steps *out, l
 /* ---- by marker ---- */
 
 static bool is_marker(const lk_recorded_run *run, const lk_recorded_call *call, const char *marker) {
-	const lk_record_entry *r = &call->record;
+	const lk_record_entry *entry = &call->record;
 	const char *colon = strchr(marker, ':');
 	size_t length = colon ? (size_t)(colon - marker) : 0;
 	if (!colon) {
-		bool device = r->kind == LK_RECORD_DEVICE_CALL;
-		const lk_recorded_name *name = device || begins_something(r)
-		                                   ? lk_recorded_find(&run->names, call->process, device ? r->device.call : r->comm.call)
+		bool device = entry->kind == LK_RECORD_DEVICE_CALL;
+		const lk_recorded_name *name = device || begins_something(entry)
+		                                   ? lk_recorded_find(&run->names, call->process, device ? entry->device.call : entry->comm.call)
 		                                   : NULL;
 		return name && strcmp(lk_intern_text(run->texts, name->name), marker) == 0;
 	}
 	static const struct { const char *word; lk_record_kind kind; } words[] = {
 		{"open", LK_RECORD_OPEN}, {"read", LK_RECORD_READ}, {"write", LK_RECORD_WRITE}, {"close", LK_RECORD_CLOSE}};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-		if (strncmp(words[i].word, marker, length) != 0 || words[i].word[length] || r->kind != words[i].kind) continue;
-		const lk_recorded_name *file = lk_recorded_find(&run->files, call->process, r->object);
+		if (strncmp(words[i].word, marker, length) != 0 || words[i].word[length] || entry->kind != words[i].kind) continue;
+		const lk_recorded_name *file = lk_recorded_find(&run->files, call->process, entry->object);
 		return file && strstr(lk_intern_text(run->texts, file->name), colon + 1);
 	}
 	return false;

@@ -14,43 +14,43 @@ enum { SHOWN_FILES = 64, LOOKED_BACK = 4096 };
 
 /* ---- events ---- */
 
-lk_status lk_show_name(lk_shower *s, const char *text, uint32_t *out) {
-	*out = lk_intern_id(s->c->names, text);
-	return *out == UINT32_MAX ? lk_oom(s->err) : LK_OK;
+lk_status lk_show_name(lk_shower *shower, const char *text, uint32_t *out) {
+	*out = lk_intern_id(shower->c->names, text);
+	return *out == UINT32_MAX ? lk_oom(shower->err) : LK_OK;
 }
 
-lk_status lk_show_event(lk_shower *s, lk_event_kind kind, uint32_t lane, uint32_t name, int64_t start, int64_t end,
+lk_status lk_show_event(lk_shower *shower, lk_event_kind kind, uint32_t lane, uint32_t name, int64_t start, int64_t end,
                         uint32_t correlation, uint32_t *event) {
 	lk_event e = {.kind = kind, .start_ns = start, .dur_ns = end > start ? end - start : 0, .lane = lane, .name = name,
 	              .correlation = correlation, .value = -1};
-	*event = lane == LK_NONE ? LK_NONE : lk_capture_add(s->c, &e);
-	return *event == LK_NONE ? lk_oom(s->err) : LK_OK;
+	*event = lane == LK_NONE ? LK_NONE : lk_capture_add(shower->c, &e);
+	return *event == LK_NONE ? lk_oom(shower->err) : LK_OK;
 }
 
-lk_status lk_show_wait(lk_shower *s, uint32_t lane, uint32_t stream, bool all, int64_t start, int64_t end) {
+lk_status lk_show_wait(lk_shower *shower, uint32_t lane, uint32_t stream, bool all, int64_t start, int64_t end) {
 	uint32_t event;
-	LK_TRY(lk_show_event(s, LK_EVENT_RUNTIME, lane, s->synchronize, start, end, 0, &event));
-	if (!lk_push(&s->c->syncs)) return lk_oom(s->err);
-	*lk_last(&s->c->syncs) = (lk_sync_note){.event = event, .stream = all ? LK_NONE : s->stream[stream], .on = LK_NONE};
-	lk_last(&s->c->syncs)->kind = all ? LK_SYNC_DEVICE : LK_SYNC_STREAM;
+	LK_TRY(lk_show_event(shower, LK_EVENT_RUNTIME, lane, shower->synchronize, start, end, 0, &event));
+	if (!lk_push(&shower->c->syncs)) return lk_oom(shower->err);
+	*lk_last(&shower->c->syncs) = (lk_sync_note){.event = event, .stream = all ? LK_NONE : shower->stream[stream], .on = LK_NONE};
+	lk_last(&shower->c->syncs)->kind = all ? LK_SYNC_DEVICE : LK_SYNC_STREAM;
 	return LK_OK;
 }
 
 /* Work on a stream, launched by `call` at its start. */
-lk_status lk_show_work(lk_shower *s, uint32_t lane, uint32_t stream, uint32_t name, int64_t start, int64_t launched,
+lk_status lk_show_work(lk_shower *shower, uint32_t lane, uint32_t stream, uint32_t name, int64_t start, int64_t launched,
                        int64_t end, uint32_t *event) {
-	uint32_t call, correlation = ++s->correlation;
-	LK_TRY(lk_show_event(s, LK_EVENT_RUNTIME, lane, name, start, launched, correlation, &call));
-	return lk_show_event(s, LK_EVENT_KERNEL, s->stream[stream], name, start + 1, end, correlation, event);
+	uint32_t call, correlation = ++shower->correlation;
+	LK_TRY(lk_show_event(shower, LK_EVENT_RUNTIME, lane, name, start, launched, correlation, &call));
+	return lk_show_event(shower, LK_EVENT_KERNEL, shower->stream[stream], name, start + 1, end, correlation, event);
 }
 
 /* ---- own code ---- */
 
-static lk_status add_own_code(lk_shower *s, uint32_t lane, int64_t start, int64_t end) {
+static lk_status add_own_code(lk_shower *shower, uint32_t lane, int64_t start, int64_t end) {
 	uint32_t event;
 	if (end - start < 3) return LK_OK;
-	LK_TRY(lk_show_work(s, lane, LK_SHOWN_OWN_CODE, s->own_code, start, start + 1, end, &event));
-	return lk_show_wait(s, lane, LK_SHOWN_OWN_CODE, false, start + 1, end);
+	LK_TRY(lk_show_work(shower, lane, LK_SHOWN_OWN_CODE, shower->own_code, start, start + 1, end, &event));
+	return lk_show_wait(shower, lane, LK_SHOWN_OWN_CODE, false, start + 1, end);
 }
 
 /* ---- communication ---- */
@@ -81,186 +81,186 @@ static int32_t world_rank(const char *list, int32_t rank) {
 	return end != at && value >= 0 && value < 1 << 30 ? (int32_t)value : -1;
 }
 
-lk_status lk_show_note(lk_shower *s, uint32_t event, const lk_record_entry *r, unsigned kind, int32_t peer) {
-	const lk_recorded_name *group = lk_recorded_find(&s->run->groups, 0, r->object);
-	if (!lk_push(&s->c->comms)) return lk_oom(s->err);
-	lk_comm_note *note = lk_last(&s->c->comms);
+lk_status lk_show_note(lk_shower *shower, uint32_t event, const lk_record_entry *entry, unsigned kind, int32_t peer) {
+	const lk_recorded_name *group = lk_recorded_find(&shower->run->groups, 0, entry->object);
+	if (!lk_push(&shower->c->comms)) return lk_oom(shower->err);
+	lk_comm_note *note = lk_last(&shower->c->comms);
 	*note = (lk_comm_note){.event = event, .kind = (uint8_t)kind, .element_bytes = 1, .peer = -1,
-	                       .in_elements = r->bytes, .out_elements = r->bytes};
+	                       .in_elements = entry->bytes, .out_elements = entry->bytes};
 	if (!group) return LK_OK;
 	note->group = note->group_text = group->shown;
-	if (*lk_capture_text(s->c, group->name) == '[') note->ranks = group->name;
+	if (*lk_capture_text(shower->c, group->name) == '[') note->ranks = group->name;
 	note->group_size = group->size > 0 ? group->size : 0;
-	if (kind == LK_OP_SEND || kind == LK_OP_RECV) note->peer = world_rank(lk_capture_text(s->c, group->name), peer);
+	if (kind == LK_OP_SEND || kind == LK_OP_RECV) note->peer = world_rank(lk_capture_text(shower->c, group->name), peer);
 	return LK_OK;
 }
 
-static uint32_t call_name(const lk_shower *s, const lk_recorded_call *call) {
-	const lk_recorded_name *name = lk_recorded_find(&s->run->names, call->process, call->record.comm.call);
+static uint32_t call_name(const lk_shower *shower, const lk_recorded_call *call) {
+	const lk_recorded_name *name = lk_recorded_find(&shower->run->names, call->process, call->record.comm.call);
 	return name ? name->name : 0;
 }
 
 /* One communication from `start` to `end`, whose call is over at `launched`. */
-static lk_status add_comm(lk_shower *s, uint32_t lane, uint32_t stream, const lk_recorded_call *call, unsigned kind,
+static lk_status add_comm(lk_shower *shower, uint32_t lane, uint32_t stream, const lk_recorded_call *call, unsigned kind,
                           int32_t peer, int64_t launched, int64_t end) {
-	const lk_record_entry *r = &call->record;
-	uint32_t event, name = call_name(s, call);
+	const lk_record_entry *entry = &call->record;
+	uint32_t event, name = call_name(shower, call);
 	if (kind == LK_OP_COUNT) {
 		/* communicators are made, prefixes summed: the host is in the call */
-		if (r->end_ns <= r->start_ns) return LK_OK;
-		return lk_show_event(s, LK_EVENT_OP, lane, name, r->start_ns, r->end_ns, 0, &event);
+		if (entry->end_ns <= entry->start_ns) return LK_OK;
+		return lk_show_event(shower, LK_EVENT_OP, lane, name, entry->start_ns, entry->end_ns, 0, &event);
 	}
 	if (peer < -1) return LK_OK; /* to nobody: MPI_PROC_NULL */
-	LK_TRY(lk_show_work(s, lane, stream, name, r->start_ns, launched, end, &event));
-	return lk_show_note(s, event, r, kind, peer);
+	LK_TRY(lk_show_work(shower, lane, stream, name, entry->start_ns, launched, end, &event));
+	return lk_show_note(shower, event, entry, kind, peer);
 }
 
-static lk_status add_blocking(lk_shower *s, uint32_t lane, const lk_recorded_call *call) {
-	const lk_record_entry *r = &call->record;
-	int64_t start = r->start_ns, end = r->end_ns > start + 2 ? r->end_ns : start + 2;
-	if (r->comm.what == LK_WHAT_SENDRECV) {
+static lk_status add_blocking(lk_shower *shower, uint32_t lane, const lk_recorded_call *call) {
+	const lk_record_entry *entry = &call->record;
+	int64_t start = entry->start_ns, end = entry->end_ns > start + 2 ? entry->end_ns : start + 2;
+	if (entry->comm.what == LK_WHAT_SENDRECV) {
 		uint32_t send, receive;
-		LK_TRY(lk_show_name(s, "MPI_Send", &send));
-		LK_TRY(lk_show_name(s, "MPI_Recv", &receive));
+		LK_TRY(lk_show_name(shower, "MPI_Send", &send));
+		LK_TRY(lk_show_name(shower, "MPI_Recv", &receive));
 		for (int i = 0; i < 2; i++) {
 			uint32_t event;
-			int32_t peer = i ? (int32_t)r->comm.from : r->comm.peer;
+			int32_t peer = i ? (int32_t)entry->comm.from : entry->comm.peer;
 			if (peer < -1) continue;
 			uint32_t stream = i ? LK_SHOWN_BLOCKING_TOO : LK_SHOWN_BLOCKING;
-			LK_TRY(lk_show_work(s, lane, stream, i ? receive : send, start + i, start + i + 1, end, &event));
-			LK_TRY(lk_show_note(s, event, r, i ? LK_OP_RECV : LK_OP_SEND, peer));
+			LK_TRY(lk_show_work(shower, lane, stream, i ? receive : send, start + i, start + i + 1, end, &event));
+			LK_TRY(lk_show_note(shower, event, entry, i ? LK_OP_RECV : LK_OP_SEND, peer));
 		}
-		return lk_show_wait(s, lane, 0, true, start + 2, end);
+		return lk_show_wait(shower, lane, 0, true, start + 2, end);
 	}
-	unsigned kind = lk_show_kind((lk_comm_what)r->comm.what);
-	LK_TRY(add_comm(s, lane, LK_SHOWN_BLOCKING, call, kind, r->comm.peer, start + 1, end));
-	return kind == LK_OP_COUNT || r->comm.peer < -1 ? LK_OK : lk_show_wait(s, lane, LK_SHOWN_BLOCKING, false, start + 1, end);
+	unsigned kind = lk_show_kind((lk_comm_what)entry->comm.what);
+	LK_TRY(add_comm(shower, lane, LK_SHOWN_BLOCKING, call, kind, entry->comm.peer, start + 1, end));
+	return kind == LK_OP_COUNT || entry->comm.peer < -1 ? LK_OK : lk_show_wait(shower, lane, LK_SHOWN_BLOCKING, false, start + 1, end);
 }
 
 /* A stream that is free, else the last one. */
-static uint32_t free_stream(const lk_shower *s, int64_t start) {
+static uint32_t free_stream(const lk_shower *shower, int64_t start) {
 	uint32_t stream = LK_SHOWN_FLIGHTS;
-	while (stream < LK_SHOWN_STREAMS - 1 && s->busy[stream] > start) stream++;
+	while (stream < LK_SHOWN_STREAMS - 1 && shower->busy[stream] > start) stream++;
 	return stream;
 }
 
-static lk_status add_begin(lk_shower *s, uint32_t lane, uint32_t index) {
-	const lk_recorded_call *call = &s->run->calls.at[index];
-	const lk_record_entry *r = &call->record;
-	int64_t launched = r->end_ns > r->start_ns ? r->end_ns : r->start_ns + 1;
-	int64_t end = call->done != LK_NONE ? s->run->calls.at[call->done].record.end_ns : launched;
+static lk_status add_begin(lk_shower *shower, uint32_t lane, uint32_t index) {
+	const lk_recorded_call *call = &shower->run->calls.at[index];
+	const lk_record_entry *entry = &call->record;
+	int64_t launched = entry->end_ns > entry->start_ns ? entry->end_ns : entry->start_ns + 1;
+	int64_t end = call->done != LK_NONE ? shower->run->calls.at[call->done].record.end_ns : launched;
 	if (end <= launched) end = launched + 1;
-	uint32_t stream = free_stream(s, r->start_ns);
-	s->busy[stream] = end;
-	s->flight[index] = stream;
-	return add_comm(s, lane, stream, call, lk_show_kind((lk_comm_what)r->comm.what), r->comm.peer, launched, end);
+	uint32_t stream = free_stream(shower, entry->start_ns);
+	shower->busy[stream] = end;
+	shower->flight[index] = stream;
+	return add_comm(shower, lane, stream, call, lk_show_kind((lk_comm_what)entry->comm.what), entry->comm.peer, launched, end);
 }
 
 /* All requests that one call waited for. */
-static lk_status add_done(lk_shower *s, uint32_t lane, uint32_t *index) {
-	const lk_record_entry *first = &s->run->calls.at[*index].record;
+static lk_status add_done(lk_shower *shower, uint32_t lane, uint32_t *index) {
+	const lk_record_entry *first = &shower->run->calls.at[*index].record;
 	uint32_t stream = 0, at = *index;
 	bool several = false;
-	for (; at < s->run->calls.count; at++) {
-		const lk_recorded_call *call = &s->run->calls.at[at];
-		const lk_record_entry *r = &call->record;
-		if (call->process || r->kind != LK_RECORD_COMM || r->comm.part != LK_PART_DONE || r->thread != first->thread ||
-		    r->start_ns != first->start_ns || r->end_ns != first->end_ns) break;
-		uint32_t one = call->done != LK_NONE ? s->flight[call->done] : 0;
+	for (; at < shower->run->calls.count; at++) {
+		const lk_recorded_call *call = &shower->run->calls.at[at];
+		const lk_record_entry *entry = &call->record;
+		if (call->process || entry->kind != LK_RECORD_COMM || entry->comm.part != LK_PART_DONE || entry->thread != first->thread ||
+		    entry->start_ns != first->start_ns || entry->end_ns != first->end_ns) break;
+		uint32_t one = call->done != LK_NONE ? shower->flight[call->done] : 0;
 		if (one && stream && one != stream) several = true;
 		if (one) stream = one;
 	}
 	*index = at - 1;
 	return stream && first->end_ns > first->start_ns
-	           ? lk_show_wait(s, lane, stream, several, first->start_ns, first->end_ns) : LK_OK;
+	           ? lk_show_wait(shower, lane, stream, several, first->start_ns, first->end_ns) : LK_OK;
 }
 
 /* ---- files ---- */
 
-static const char *file_of(const lk_shower *s, const lk_recorded_call *call) {
-	const lk_recorded_name *file = lk_recorded_find(&s->run->files, call->process, call->record.object);
+static const char *file_of(const lk_shower *shower, const lk_recorded_call *call) {
+	const lk_recorded_name *file = lk_recorded_find(&shower->run->files, call->process, call->record.object);
 	if (!file) return "a file";
-	if (s->run->files.count <= SHOWN_FILES) return lk_capture_text(s->c, file->shown);
+	if (shower->run->files.count <= SHOWN_FILES) return lk_capture_text(shower->c, file->shown);
 	return "many files";
 }
 
-static lk_status add_file(lk_shower *s, uint32_t lane, const lk_recorded_call *call) {
+static lk_status add_file(lk_shower *shower, uint32_t lane, const lk_recorded_call *call) {
 	static const char *const words[LK_RECORD_KINDS] = {
 		[LK_RECORD_OPEN] = "open", [LK_RECORD_READ] = "read", [LK_RECORD_WRITE] = "write",
 		[LK_RECORD_SYNC] = "sync", [LK_RECORD_MAP] = "map",   [LK_RECORD_CLOSE] = "close"};
-	const lk_record_entry *r = &call->record;
-	const char *word = r->kind < LK_RECORD_KINDS ? words[r->kind] : NULL;
+	const lk_record_entry *entry = &call->record;
+	const char *word = entry->kind < LK_RECORD_KINDS ? words[entry->kind] : NULL;
 	char text[LK_TEXT_MOST + 32];
 	uint32_t name, event;
 	if (!word) return LK_OK;
-	snprintf(text, sizeof text, "file:%s %s", word, file_of(s, call));
-	LK_TRY(lk_show_name(s, text, &name));
-	return lk_show_event(s, LK_EVENT_NOTE, lane, name, r->start_ns, r->end_ns, 0, &event);
+	snprintf(text, sizeof text, "file:%s %s", word, file_of(shower, call));
+	LK_TRY(lk_show_name(shower, text, &name));
+	return lk_show_event(shower, LK_EVENT_NOTE, lane, name, entry->start_ns, entry->end_ns, 0, &event);
 }
 
 /* ---- all ---- */
 
-static lk_status add_call(lk_shower *s, uint32_t lane, uint32_t *index) {
-	const lk_recorded_call *call = &s->run->calls.at[*index];
+static lk_status add_call(lk_shower *shower, uint32_t lane, uint32_t *index) {
+	const lk_recorded_call *call = &shower->run->calls.at[*index];
 	switch (call->record.kind) {
 	case LK_RECORD_COMM: break;
 	case LK_RECORD_SENT: case LK_RECORD_RECEIVED: case LK_RECORD_WAIT:
-		return call->process || call->record.thread != s->run->main_thread ? LK_OK : lk_show_waiting(s, lane, *index);
-	case LK_RECORD_DEVICE_CALL: return call->process ? LK_OK : lk_show_device_call(s, lane, call);
-	default: return add_file(s, lane, call);
+		return call->process || call->record.thread != shower->run->main_thread ? LK_OK : lk_show_waiting(shower, lane, *index);
+	case LK_RECORD_DEVICE_CALL: return call->process ? LK_OK : lk_show_device_call(shower, lane, call);
+	default: return add_file(shower, lane, call);
 	}
 	if (call->process) return LK_OK; /* a forked child has no part in its parent's communication */
 	switch (call->record.comm.part) {
-	case LK_PART_ENQUEUE: return lk_show_enqueued(s, lane, call);
-	case LK_PART_WHOLE: return add_blocking(s, lane, call);
-	case LK_PART_POST: case LK_PART_START: return add_begin(s, lane, *index);
-	case LK_PART_DONE: return add_done(s, lane, index);
+	case LK_PART_ENQUEUE: return lk_show_enqueued(shower, lane, call);
+	case LK_PART_WHOLE: return add_blocking(shower, lane, call);
+	case LK_PART_POST: case LK_PART_START: return add_begin(shower, lane, *index);
+	case LK_PART_DONE: return add_done(shower, lane, index);
 	default: return LK_OK;
 	}
 }
 
 /* Calls of the main thread, and between them its own code; calls inside another one are not told. */
-static lk_status add_calls(lk_shower *s) {
-	lk_recorded_run *run = s->run;
+static lk_status add_calls(lk_shower *shower) {
+	lk_recorded_run *run = shower->run;
 	int64_t cursor = 0;
-	uint32_t main = lk_capture_lane(s->c, false, run->head.pid, run->main_thread);
+	uint32_t main = lk_capture_lane(shower->c, false, run->head.pid, run->main_thread);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
-		const lk_record_entry *r = &call->record;
-		bool own = call->process == 0 && r->thread == run->main_thread;
-		uint32_t lane = own ? main : lk_capture_lane(s->c, false, (int64_t)run->head.pid + call->process, r->thread);
-		if (r->kind == LK_RECORD_PROXY && !call->process) LK_TRY(lk_show_proxy(s, call));
-		if (r->kind == LK_RECORD_DEVICE_WORK || r->kind == LK_RECORD_PROXY || (own && r->start_ns < cursor)) continue;
+		const lk_record_entry *entry = &call->record;
+		bool own = call->process == 0 && entry->thread == run->main_thread;
+		uint32_t lane = own ? main : lk_capture_lane(shower->c, false, (int64_t)run->head.pid + call->process, entry->thread);
+		if (entry->kind == LK_RECORD_PROXY && !call->process) LK_TRY(lk_show_proxy(shower, call));
+		if (entry->kind == LK_RECORD_DEVICE_WORK || entry->kind == LK_RECORD_PROXY || (own && entry->start_ns < cursor)) continue;
 		if (lane == LK_NONE) {
 			run->strange++; /* of more threads than a capture has lanes */
 			continue;
 		}
-		if (own && !s->device) LK_TRY(add_own_code(s, main, cursor, r->start_ns));
-		int64_t end = r->end_ns;
-		LK_TRY(add_call(s, lane, &i));
-		if (own) cursor = end > r->start_ns + 2 ? end : r->start_ns + 2;
+		if (own && !shower->device) LK_TRY(add_own_code(shower, main, cursor, entry->start_ns));
+		int64_t end = entry->end_ns;
+		LK_TRY(add_call(shower, lane, &i));
+		if (own) cursor = end > entry->start_ns + 2 ? end : entry->start_ns + 2;
 	}
-	return run->head.end_ns < cursor || s->device ? LK_OK : add_own_code(s, main, cursor, run->head.end_ns);
+	return run->head.end_ns < cursor || shower->device ? LK_OK : add_own_code(shower, main, cursor, run->head.end_ns);
 }
 
-static lk_status add_steps(lk_shower *s) {
-	uint32_t main = lk_capture_lane(s->c, false, s->run->head.pid, s->run->main_thread);
-	for (size_t i = 0; i + 1 < s->steps.begin.count; i++) {
+static lk_status add_steps(lk_shower *shower) {
+	uint32_t main = lk_capture_lane(shower->c, false, shower->run->head.pid, shower->run->main_thread);
+	for (size_t i = 0; i + 1 < shower->steps.begin.count; i++) {
 		char text[40];
 		uint32_t name, event;
 		snprintf(text, sizeof text, "ProfilerStep#%zu", i);
-		LK_TRY(lk_show_name(s, text, &name));
-		LK_TRY(lk_show_event(s, LK_EVENT_NOTE, main, name, s->steps.begin.at[i], s->steps.begin.at[i + 1], 0, &event));
+		LK_TRY(lk_show_name(shower, text, &name));
+		LK_TRY(lk_show_event(shower, LK_EVENT_NOTE, main, name, shower->steps.begin.at[i], shower->steps.begin.at[i + 1], 0, &event));
 	}
 	return LK_OK;
 }
 
 /* Groups by names that all their ranks have in common: "world", "ranks [0, 2]", with a number where several are alike. */
-static lk_status name_groups(lk_shower *s) {
-	lk_recorded_names *groups = &s->run->groups;
+static lk_status name_groups(lk_shower *shower) {
+	lk_recorded_names *groups = &shower->run->groups;
 	for (size_t i = 0; i < groups->count; i++) {
 		char text[120];
-		const char *ranks = lk_capture_text(s->c, groups->at[i].name);
+		const char *ranks = lk_capture_text(shower->c, groups->at[i].name);
 		int again = 1;
 		for (size_t k = i > LOOKED_BACK ? i - LOOKED_BACK : 0; k < i; k++)
 			again += groups->at[k].name == groups->at[i].name;
@@ -268,63 +268,63 @@ static lk_status name_groups(lk_shower *s) {
 			groups->at[i].shown = groups->at[i].name; /* its members are not known */
 			continue;
 		}
-		bool world = groups->at[i].size == s->run->head.world && again == 1 && strncmp(ranks, "[0", 2) == 0;
+		bool world = groups->at[i].size == shower->run->head.world && again == 1 && strncmp(ranks, "[0", 2) == 0;
 		if (world) snprintf(text, sizeof text, "world");
 		else if (strlen(ranks) < 60) snprintf(text, sizeof text, again > 1 ? "ranks %s, #%d" : "ranks %s", ranks, again);
 		else snprintf(text, sizeof text, "%d ranks from %.20s#%d", groups->at[i].size, ranks, again);
-		LK_TRY(lk_show_name(s, text, &groups->at[i].shown));
+		LK_TRY(lk_show_name(shower, text, &groups->at[i].shown));
 	}
 	return LK_OK;
 }
 
-static void say(const lk_shower *s) {
-	const lk_recorded_run *run = s->run;
+static void say(const lk_shower *shower) {
+	const lk_recorded_run *run = shower->run;
 	if (run->dropped)
-		lk_capture_warn(s->c, "%llu calls found no room and are missing; record with a larger --max-mb",
+		lk_capture_warn(shower->c, "%llu calls found no room and are missing; record with a larger --max-mb",
 		                (unsigned long long)run->dropped);
 	if (run->strange)
-		lk_capture_warn(s->c, "%llu records are damaged, or of too many threads, and left out", (unsigned long long)run->strange);
+		lk_capture_warn(shower->c, "%llu records are damaged, or of too many threads, and left out", (unsigned long long)run->strange);
 	if (run->head.mode == LK_RECORDED_AS_RANK)
-		lk_capture_warn(s->c, "it posed as a rank of a pretended world: its times of communication mean nothing (lockstep compose)");
+		lk_capture_warn(shower->c, "it posed as a rank of a pretended world: its times of communication mean nothing (lockstep compose)");
 	if (run->head.seen & LK_RECORDED_URING)
-		lk_capture_warn(s->c, "the program uses io_uring; what it reads that way is not seen");
-	if (s->untimed)
-		lk_capture_warn(s->c, "of %llu communications on streams the times are not known; they are shown as calls of the host",
-		                (unsigned long long)s->untimed);
+		lk_capture_warn(shower->c, "the program uses io_uring; what it reads that way is not seen");
+	if (shower->untimed)
+		lk_capture_warn(shower->c, "of %llu communications on streams the times are not known; they are shown as calls of the host",
+		                (unsigned long long)shower->untimed);
 	bool maps = false;
 	for (size_t i = 0; i < run->calls.count && !maps; i++) maps = run->calls.at[i].record.kind == LK_RECORD_MAP;
-	if (maps) lk_capture_warn(s->c, "the program maps files; what it reads that way is not seen");
+	if (maps) lk_capture_warn(shower->c, "the program maps files; what it reads that way is not seen");
 }
 
-static lk_status show(lk_shower *s) {
-	lk_recorded_run *run = s->run;
-	lk_capture *c = s->c;
-	s->device = run->head.seen & (LK_RECORDED_DEVICE | LK_RECORDED_NCCL);
-	c->processor = !s->device;
-	c->rank = run->head.rank >= 0 && run->head.rank < 1 << 30 ? run->head.rank : -1;
-	c->world = run->head.world > 0 && run->head.world < 1 << 30 ? run->head.world : 0;
-	c->origin_ns = run->head.realtime_ns > 0 && run->head.realtime_ns < INT64_MAX / 2 ? run->head.realtime_ns : 0;
-	c->absolute = c->origin_ns > 0;
-	c->whole = !run->dropped;
-	if (run->head.seen & LK_RECORDED_MPI) LK_TRY(lk_show_name(s, "mpi", &c->backend));
-	if (run->head.seen & LK_RECORDED_NCCL) LK_TRY(lk_show_name(s, "nccl", &c->backend));
-	LK_TRY(lk_show_name(s, "own code", &s->own_code));
-	LK_TRY(lk_show_name(s, "MPI_Wait, Synchronize", &s->synchronize));
-	LK_TRY(lk_show_name(s, LK_SOCKETS, &s->sockets));
-	LK_TRY(lk_show_name(s, "file:read from a pipe", &s->from_pipe));
-	for (uint32_t i = 1; i < LK_SHOWN_STREAMS; i++) s->stream[i] = lk_capture_lane(c, true, 0, i);
-	LK_TRY(name_groups(s));
-	LK_TRY(lk_recorded_find_steps(run, &s->steps, s->err));
-	LK_TRY(add_steps(s));
-	LK_TRY(lk_show_traffic(s));
-	LK_TRY(lk_show_prepare_device(s));
-	LK_TRY(add_calls(s));
-	say(s);
+static lk_status show(lk_shower *shower) {
+	lk_recorded_run *run = shower->run;
+	lk_capture *capture = shower->c;
+	shower->device = run->head.seen & (LK_RECORDED_DEVICE | LK_RECORDED_NCCL);
+	capture->processor = !shower->device;
+	capture->rank = run->head.rank >= 0 && run->head.rank < 1 << 30 ? run->head.rank : -1;
+	capture->world = run->head.world > 0 && run->head.world < 1 << 30 ? run->head.world : 0;
+	capture->origin_ns = run->head.realtime_ns > 0 && run->head.realtime_ns < INT64_MAX / 2 ? run->head.realtime_ns : 0;
+	capture->absolute = capture->origin_ns > 0;
+	capture->whole = !run->dropped;
+	if (run->head.seen & LK_RECORDED_MPI) LK_TRY(lk_show_name(shower, "mpi", &capture->backend));
+	if (run->head.seen & LK_RECORDED_NCCL) LK_TRY(lk_show_name(shower, "nccl", &capture->backend));
+	LK_TRY(lk_show_name(shower, "own code", &shower->own_code));
+	LK_TRY(lk_show_name(shower, "MPI_Wait, Synchronize", &shower->synchronize));
+	LK_TRY(lk_show_name(shower, LK_SOCKETS, &shower->sockets));
+	LK_TRY(lk_show_name(shower, "file:read from a pipe", &shower->from_pipe));
+	for (uint32_t i = 1; i < LK_SHOWN_STREAMS; i++) shower->stream[i] = lk_capture_lane(capture, true, 0, i);
+	LK_TRY(name_groups(shower));
+	LK_TRY(lk_recorded_find_steps(run, &shower->steps, shower->err));
+	LK_TRY(add_steps(shower));
+	LK_TRY(lk_show_traffic(shower));
+	LK_TRY(lk_show_prepare_device(shower));
+	LK_TRY(add_calls(shower));
+	say(shower);
 	return LK_OK;
 }
 
-lk_status lk_recording_show(lk_recorded_run *run, lk_capture *c, lk_error *err) {
-	lk_shower s = {.run = run, .c = c, .flight = calloc(run->calls.count + 1, sizeof *s.flight), .err = err};
+lk_status lk_recording_show(lk_recorded_run *run, lk_capture *capture, lk_error *err) {
+	lk_shower s = {.run = run, .c = capture, .flight = calloc(run->calls.count + 1, sizeof *s.flight), .err = err};
 	lk_status status = s.flight ? show(&s) : lk_oom(err);
 	free(s.flight);
 	lk_vec_free(&s.traffic);
@@ -333,10 +333,10 @@ lk_status lk_recording_show(lk_recorded_run *run, lk_capture *c, lk_error *err) 
 	return status;
 }
 
-lk_status lk_recording_read(const char *path, const lk_read_limits *limits, lk_capture *c, lk_error *err) {
+lk_status lk_recording_read(const char *path, const lk_read_limits *limits, lk_capture *capture, lk_error *err) {
 	lk_recorded_run run;
-	LK_TRY(lk_recorded_load(path, limits, c->names, &run, err));
-	lk_status status = lk_recording_show(&run, c, err);
+	LK_TRY(lk_recorded_load(path, limits, capture->names, &run, err));
+	lk_status status = lk_recording_show(&run, capture, err);
 	lk_recorded_free(&run);
 	return status;
 }

@@ -74,9 +74,9 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
 	size_t before = out->count;
 	lk_status status = LK_OK;
-	for (struct dirent *e; status == LK_OK && (e = readdir(dir));) {
-		if (!trace_name(e->d_name)) continue;
-		char *path = joined(folder, e->d_name);
+	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
+		if (!trace_name(dirent->d_name)) continue;
+		char *path = joined(folder, dirent->d_name);
 		struct stat info;
 		if (path && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) free(path);
 		else status = add_name(out, path, err);
@@ -128,18 +128,18 @@ struct reading {
 };
 
 static lk_status read_one(void *context, size_t job, lk_error *err) {
-	struct reading *r = context;
-	return lk_trace_read(r->files->at[job], r->limits, &r->out->capture[job], &r->out->works[job], err);
+	struct reading *reading = context;
+	return lk_trace_read(reading->files->at[job], reading->limits, &reading->out->capture[job], &reading->out->works[job], err);
 }
 
 /* Each file is in its place of both lists; here the empty places go. */
-static void close_ranks(lk_trace_files *f, size_t count) {
+static void close_ranks(lk_trace_files *files, size_t count) {
 	for (size_t i = 0; i < count; i++) {
-		lk_capture *capture = f->capture[i];
-		lk_works *works = f->works[i];
-		f->capture[i] = NULL, f->works[i] = NULL;
-		if (capture) f->capture[f->captures++] = capture;
-		if (works) f->works[f->work_count++] = works;
+		lk_capture *capture = files->capture[i];
+		lk_works *works = files->works[i];
+		files->capture[i] = NULL, files->works[i] = NULL;
+		if (capture) files->capture[files->captures++] = capture;
+		if (works) files->works[files->work_count++] = works;
 	}
 }
 
@@ -164,16 +164,16 @@ lk_status lk_trace_files_read(const char *const *paths, uint32_t count, const lk
 	return status;
 }
 
-void lk_trace_files_free(lk_trace_files *f) {
-	for (uint32_t i = 0; i < f->captures; i++) lk_capture_free(f->capture[i]);
-	for (uint32_t i = 0; i < f->work_count; i++) lk_works_free(f->works[i]);
-	free(f->capture);
-	free(f->works);
-	*f = (lk_trace_files){0};
+void lk_trace_files_free(lk_trace_files *files) {
+	for (uint32_t i = 0; i < files->captures; i++) lk_capture_free(files->capture[i]);
+	for (uint32_t i = 0; i < files->work_count; i++) lk_works_free(files->works[i]);
+	free(files->capture);
+	free(files->works);
+	*files = (lk_trace_files){0};
 }
 
-static lk_status no_times(const lk_works *w, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, w->path, "is a %s: it does not say when things ran", w->format);
+static lk_status no_times(const lk_works *works, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, works->path, "is a %s: it does not say when things ran", works->format);
 	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
 	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
 }

@@ -23,22 +23,22 @@ static int32_t rank_of(const char *path) {
 	return rank ? (int32_t)strtol(digits, NULL, 10) : -1;
 }
 
-static void report(lk_works *w, const lk_json_mended *m) {
+static void report(lk_works *works, const lk_json_mended *mended) {
 	struct {
 		size_t count;
 		const char *what;
 	} odd[] = {
-		{m->controls, "control characters inside texts were read as blanks"},
-		{m->commas, "commas before a closing bracket were left out"},
-		{m->quotes, "quotes inside texts were read as '"},
-		{m->escapes, "backslashes that escape nothing were read as /"},
-		{m->numbers, "numbers were not finite (nan, inf)"},
-		{m->words, "words were Python's (True, None, 'text')"},
+		{mended->controls, "control characters inside texts were read as blanks"},
+		{mended->commas, "commas before a closing bracket were left out"},
+		{mended->quotes, "quotes inside texts were read as '"},
+		{mended->escapes, "backslashes that escape nothing were read as /"},
+		{mended->numbers, "numbers were not finite (nan, inf)"},
+		{mended->words, "words were Python's (True, None, 'text')"},
 	};
 	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
-		if (odd[i].count) lk_works_warn(w, "invalid JSON: %zu %s", odd[i].count, odd[i].what);
-	if (m->closed)
-		lk_works_warn(w, "the file ends early: its last %zu bytes are an incomplete node and were left out", m->cut);
+		if (odd[i].count) lk_works_warn(works, "invalid JSON: %zu %s", odd[i].count, odd[i].what);
+	if (mended->closed)
+		lk_works_warn(works, "the file ends early: its last %zu bytes are an incomplete node and were left out", mended->cut);
 }
 
 static lk_status no_list(const lk_json *json, lk_error *err) {
@@ -46,23 +46,23 @@ static lk_status no_list(const lk_json *json, lk_error *err) {
 	return lk_hint(err, "give a PyTorch execution trace or a Chakra trace");
 }
 
-static lk_status read_text(lk_json *json, lk_works *w, const char **out, lk_error *err) {
+static lk_status read_text(lk_json *json, lk_works *works, const char **out, lk_error *err) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, err));
 	if (token != LK_JSON_STRING) return lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "a text is expected here");
-	*out = lk_arena_strdup(&w->arena, lk_json_text(json, NULL));
+	*out = lk_arena_strdup(&works->arena, lk_json_text(json, NULL));
 	return *out ? LK_OK : lk_oom(err);
 }
 
-static lk_status read_nodes(lk_json *json, bool chakra, const lk_read_limits *limits, lk_works *w, lk_error *err) {
+static lk_status read_nodes(lk_json *json, bool chakra, const lk_read_limits *limits, lk_works *works, lk_error *err) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, err));
 	if (token != LK_JSON_ARRAY) return no_list(json, err);
-	w->format = chakra ? "Chakra JSON" : "PyTorch execution trace";
-	return chakra ? lk_chakra_json_nodes(json, limits, w, err) : lk_pytorch_et_nodes(json, limits, w, err);
+	works->format = chakra ? "Chakra JSON" : "PyTorch execution trace";
+	return chakra ? lk_chakra_json_nodes(json, limits, works, err) : lk_pytorch_et_nodes(json, limits, works, err);
 }
 
-static lk_status read_document(lk_json *json, const lk_read_limits *limits, lk_works *w, lk_error *err) {
+static lk_status read_document(lk_json *json, const lk_read_limits *limits, lk_works *works, lk_error *err) {
 	lk_json_token token;
 	bool found = false;
 	LK_TRY(lk_json_next(json, &token, err));
@@ -75,23 +75,23 @@ static lk_status read_document(lk_json *json, const lk_read_limits *limits, lk_w
 		if (chakra || strcmp(key, "nodes") == 0) {
 			if (found) return lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "a second list of nodes");
 			found = true;
-			LK_TRY(read_nodes(json, chakra, limits, w, err));
+			LK_TRY(read_nodes(json, chakra, limits, works, err));
 		} else if (strcmp(key, "traceEvents") == 0) {
 			lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "a trace with times, not an execution trace");
 			return lk_hint(err, "read it as a profile (Kineto)");
-		} else if (strcmp(key, "schema") == 0) LK_TRY(read_text(json, w, &w->schema, err));
+		} else if (strcmp(key, "schema") == 0) LK_TRY(read_text(json, works, &works->schema, err));
 		else LK_TRY(lk_json_skip(json, err));
 	}
 }
 
-static lk_status read_json(char **text, size_t size, const lk_read_limits *limits, lk_works *w, lk_error *err) {
+static lk_status read_json(char **text, size_t size, const lk_read_limits *limits, lk_works *works, lk_error *err) {
 	lk_json_mended mended;
 	lk_stream *in;
 	LK_TRY(lk_json_mend(text, &size, &mended, err));
-	report(w, &mended);
-	LK_TRY(lk_stream_memory(*text, size, w->path, &in, err));
+	report(works, &mended);
+	LK_TRY(lk_stream_memory(*text, size, works->path, &in, err));
 	lk_json *json = lk_json_open(in);
-	lk_status status = json ? read_document(json, limits, w, err) : lk_oom(err);
+	lk_status status = json ? read_document(json, limits, works, err) : lk_oom(err);
 	lk_json_close(json);
 	lk_stream_close(in);
 	return status;
@@ -108,18 +108,18 @@ static lk_status read_bytes(char **text, size_t size, const char *name, const lk
 	lk_trace_kind kind = lk_trace_kind_of(*text, size);
 	if (kind == LK_TRACE_NSYS) return has_times(name, kind, err);
 	bool wire = kind == LK_TRACE_CHAKRA || kind == LK_TRACE_OTHER;
-	lk_works *w = lk_works_new(name, "");
-	if (!w) return lk_oom(err);
+	lk_works *works = lk_works_new(name, "");
+	if (!works) return lk_oom(err);
 	if (!limits) limits = &none;
-	w->bytes_read = size;
-	w->rank = rank_of(name);
-	lk_status status = wire ? lk_chakra_read(*text, size, limits, w, err) : read_json(text, size, limits, w, err);
-	if (status == LK_OK) status = lk_works_finish(w, err);
+	works->bytes_read = size;
+	works->rank = rank_of(name);
+	lk_status status = wire ? lk_chakra_read(*text, size, limits, works, err) : read_json(text, size, limits, works, err);
+	if (status == LK_OK) status = lk_works_finish(works, err);
 	if (status != LK_OK) {
-		lk_works_free(w);
+		lk_works_free(works);
 		return status;
 	}
-	*out = w;
+	*out = works;
 	return LK_OK;
 }
 

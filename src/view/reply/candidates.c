@@ -74,11 +74,11 @@ static bool same(const char *a, const char *b) {
 const char *lk_candidate(const char *verb, const char *option, int index) {
 	enum { WORDS = sizeof rows->words / sizeof *rows->words };
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		const struct row *r = &rows[i];
-		bool meant = r->verb ? same(r->verb, verb) : strcmp(verb, "compile") != 0;
-		if (!meant || !same(r->option, option)) continue;
-		if (r->at) return r->at(index);
-		return index >= 0 && index < WORDS ? r->words[index] : NULL;
+		const struct row *row = &rows[i];
+		bool meant = row->verb ? same(row->verb, verb) : strcmp(verb, "compile") != 0;
+		if (!meant || !same(row->option, option)) continue;
+		if (row->at) return row->at(index);
+		return index >= 0 && index < WORDS ? row->words[index] : NULL;
 	}
 	return NULL;
 }

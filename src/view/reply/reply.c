@@ -25,8 +25,8 @@ lk_status lk_reply_write(lk_reply *reply, lk_reply_writer *write, const void *wh
 }
 
 static lk_status write_prediction(const void *what, FILE *out, lk_error *err) {
-	const lk_prediction *p = what;
-	return lk_predict_print(&p, 1, LK_OUTPUT_JSON, false, false, NULL, out, err);
+	const lk_prediction *prediction = what;
+	return lk_predict_print(&prediction, 1, LK_OUTPUT_JSON, false, false, NULL, out, err);
 }
 static lk_status write_plan(const void *what, FILE *out, lk_error *err) {
 	return lk_plan_print(what, LK_OUTPUT_JSON, false, false, NULL, out, err);
@@ -61,23 +61,23 @@ struct asked {
 
 typedef lk_status asker(lk_reply *reply, const struct asked *a, lk_error *err);
 
-static lk_status ask_predict(lk_reply *reply, const struct asked *a, lk_error *err) {
+static lk_status ask_predict(lk_reply *reply, const struct asked *asked, lk_error *err) {
 	lk_predict_request r;
-	lk_prediction *p;
+	lk_prediction *prediction;
 	size_t count;
-	LK_TRY(lk_args_combinations(a->args, &count, err));
+	LK_TRY(lk_args_combinations(asked->args, &count, err));
 	if (count > 1) {
 		lk_fail(err, LK_ERR_INPUT, "predict", "the lists make %zu combinations, and one is answered here", count);
 		return lk_hint(err, "sweep answers all of them");
 	}
 	lk_predict_defaults(&r);
-	LK_TRY(lk_args_fill(a->args, 0, &r, err));
-	r.launch = a->args->rest, r.launch_count = a->args->rest_count;
-	LK_TRY(lk_predict(&r, &p, err));
-	lk_status status = lk_predict_write_files(p, &r, err);
-	if (status == LK_OK) status = lk_reply_write(reply, write_prediction, p, err);
-	reply->yes = p->fits;
-	lk_predict_free(p);
+	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
+	r.launch = asked->args->rest, r.launch_count = asked->args->rest_count;
+	LK_TRY(lk_predict(&r, &prediction, err));
+	lk_status status = lk_predict_write_files(prediction, &r, err);
+	if (status == LK_OK) status = lk_reply_write(reply, write_prediction, prediction, err);
+	reply->yes = prediction->fits;
+	lk_predict_free(prediction);
 	return status;
 }
 
@@ -89,12 +89,12 @@ static lk_status take_launch_line(lk_reply *reply, const lk_plan *plan, int emit
 	return reply->text ? LK_OK : lk_oom(err);
 }
 
-static lk_status ask_plan(lk_reply *reply, const struct asked *a, lk_error *err) {
+static lk_status ask_plan(lk_reply *reply, const struct asked *asked, lk_error *err) {
 	lk_plan_request r;
 	lk_plan *plan;
 	lk_plan_defaults(&r);
-	LK_TRY(lk_args_fill(a->args, 0, &r, err));
-	r.job.launch = a->args->rest, r.job.launch_count = a->args->rest_count;
+	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
+	r.job.launch = asked->args->rest, r.job.launch_count = asked->args->rest_count;
 	LK_TRY(lk_plan_find(&r, &plan, err));
 	lk_status status = take_launch_line(reply, plan, r.emit, err);
 	if (status == LK_OK) status = lk_reply_write(reply, write_plan, plan, err);
@@ -103,12 +103,12 @@ static lk_status ask_plan(lk_reply *reply, const struct asked *a, lk_error *err)
 	return status;
 }
 
-static lk_status ask_validate(lk_reply *reply, const struct asked *a, lk_error *err) {
+static lk_status ask_validate(lk_reply *reply, const struct asked *asked, lk_error *err) {
 	lk_validate_request r;
 	lk_validation *validation;
 	lk_validate_defaults(&r);
-	LK_TRY(lk_args_fill(a->args, 0, &r, err));
-	r.table = a->args->operands[0];
+	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
+	r.table = asked->args->operands[0];
 	LK_TRY(lk_validate(&r, &validation, err));
 	lk_status status = r.plot ? lk_validate_plot(validation, r.plot, err) : LK_OK;
 	if (status == LK_OK) status = lk_reply_write(reply, write_validation, validation, err);
@@ -117,12 +117,12 @@ static lk_status ask_validate(lk_reply *reply, const struct asked *a, lk_error *
 	return status;
 }
 
-static lk_status ask_explain(lk_reply *reply, const struct asked *a, lk_error *err) {
+static lk_status ask_explain(lk_reply *reply, const struct asked *asked, lk_error *err) {
 	lk_explain_request r;
 	lk_explanation *answer;
 	lk_explain_defaults(&r);
-	LK_TRY(lk_args_fill(a->args, 0, &r, err));
-	r.traces = a->args->operands, r.trace_count = a->args->operand_count;
+	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
+	r.traces = asked->args->operands, r.trace_count = asked->args->operand_count;
 	LK_TRY(lk_explain(&r, &answer, err));
 	lk_status status = r.trace ? lk_explain_trace(answer, r.trace, err) : LK_OK;
 	if (status == LK_OK) status = lk_reply_write(reply, write_explanation, answer, err);
@@ -131,12 +131,12 @@ static lk_status ask_explain(lk_reply *reply, const struct asked *a, lk_error *e
 	return status;
 }
 
-static lk_status ask_shard(lk_reply *reply, const struct asked *a, lk_error *err) {
+static lk_status ask_shard(lk_reply *reply, const struct asked *asked, lk_error *err) {
 	lk_shard_request r;
 	lk_shard_answer *answer;
 	lk_shard_defaults(&r);
-	LK_TRY(lk_args_fill(a->args, 0, &r, err));
-	r.tables = a->args->operands[0];
+	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
+	r.tables = asked->args->operands[0];
 	LK_TRY(lk_shard(&r, &answer, err));
 	lk_status status = answer->fits && r.plan ? lk_shard_write_plan(answer, r.plan, err) : LK_OK;
 	if (status == LK_OK) status = lk_reply_write(reply, write_shard, answer, err);
@@ -145,11 +145,11 @@ static lk_status ask_shard(lk_reply *reply, const struct asked *a, lk_error *err
 	return status;
 }
 
-static lk_status ask_rent(lk_reply *reply, const struct asked *a, lk_error *err) {
+static lk_status ask_rent(lk_reply *reply, const struct asked *asked, lk_error *err) {
 	lk_rent_request r;
 	lk_rent *rent;
 	lk_rent_defaults(&r);
-	LK_TRY(lk_args_fill(a->args, 0, &r, err));
+	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
 	LK_TRY(lk_rent_find(&r, &rent, err));
 	lk_status status = lk_reply_write(reply, write_rent, rent, err);
 	reply->yes = rent->cheapest >= 0;
@@ -157,12 +157,12 @@ static lk_status ask_rent(lk_reply *reply, const struct asked *a, lk_error *err)
 	return status;
 }
 
-static lk_status ask_whatif(lk_reply *reply, const struct asked *a, lk_error *err) {
+static lk_status ask_whatif(lk_reply *reply, const struct asked *asked, lk_error *err) {
 	lk_whatif_request r;
 	lk_whatif *answer;
 	lk_whatif_defaults(&r);
-	LK_TRY(lk_args_fill(a->args, 0, &r, err));
-	r.paths = a->args->operands, r.path_count = a->args->operand_count;
+	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
+	r.paths = asked->args->operands, r.path_count = asked->args->operand_count;
 	LK_TRY(lk_whatif_ask(&r, &answer, err));
 	lk_status status = lk_whatif_write_files(answer, &r, err);
 	if (status == LK_OK) status = lk_reply_write(reply, write_whatif, answer, err);
@@ -171,12 +171,12 @@ static lk_status ask_whatif(lk_reply *reply, const struct asked *a, lk_error *er
 	return status;
 }
 
-static lk_status ask_simulate(lk_reply *reply, const struct asked *a, lk_error *err) {
+static lk_status ask_simulate(lk_reply *reply, const struct asked *asked, lk_error *err) {
 	lk_simulate_request r;
 	lk_simulate_defaults(&r);
-	LK_TRY(lk_args_fill(a->args, 0, &r, err));
-	r.graph = a->args->operand_count ? a->args->operands[0] : NULL;
-	r.text = a->input, r.text_size = a->size;
+	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
+	r.graph = asked->args->operand_count ? asked->args->operands[0] : NULL;
+	r.text = asked->input, r.text_size = asked->size;
 	LK_TRY(lk_simulate(&r, &reply->simulation, err));
 	LK_TRY(lk_simulate_write_files(reply->simulation, &r, err));
 	reply->yes = true;
@@ -204,8 +204,8 @@ struct listed {
 };
 
 static lk_status write_list(const void *what, FILE *out, lk_error *err) {
-	const struct listed *l = what;
-	return l->list(l->filter, LK_OUTPUT_JSON, true, false, NULL, out, err);
+	const struct listed *listed = what;
+	return listed->list(listed->filter, LK_OUTPUT_JSON, true, false, NULL, out, err);
 }
 
 static lk_status ask_list(lk_reply *reply, lister *list, int count, const char *const *words, lk_error *err) {
@@ -296,8 +296,8 @@ lk_status lk_reply_status(const lk_reply *reply) {
 }
 
 const char *lk_reply_error(const lk_reply *reply, int part) {
-	const lk_error *e = &reply->error;
-	return part == LK_REPLY_WHERE ? e->where : part == LK_REPLY_WHAT ? e->what : part == LK_REPLY_HINT ? e->hint : reply->line;
+	const lk_error *error = &reply->error;
+	return part == LK_REPLY_WHERE ? error->where : part == LK_REPLY_WHAT ? error->what : part == LK_REPLY_HINT ? error->hint : reply->line;
 }
 
 bool lk_reply_yes(const lk_reply *reply) {

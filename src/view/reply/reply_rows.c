@@ -7,15 +7,15 @@
 /* ---- sweeps ---- */
 
 /* Parses the lines; counts[i] words each. How many rows they make. */
-static lk_status parse(lk_reply *r, int parts, const int *counts, const char *const *words, size_t *rows, lk_error *err) {
+static lk_status parse(lk_reply *reply, int parts, const int *counts, const char *const *words, size_t *rows, lk_error *err) {
 	*rows = 0;
-	r->args = LK_ARRAY(&r->arena, lk_args, parts);
-	if (!r->args) return lk_oom(err);
-	for (; r->parts < parts; words += counts[r->parts - 1]) {
-		lk_args *args = &r->args[r->parts];
+	reply->args = LK_ARRAY(&reply->arena, lk_args, parts);
+	if (!reply->args) return lk_oom(err);
+	for (; reply->parts < parts; words += counts[reply->parts - 1]) {
+		lk_args *args = &reply->args[reply->parts];
 		size_t combinations;
-		LK_TRY(lk_args_parse(&lk_predict_verb, counts[r->parts], words, args, err));
-		r->parts++;
+		LK_TRY(lk_args_parse(&lk_predict_verb, counts[reply->parts], words, args, err));
+		reply->parts++;
 		LK_TRY(lk_args_check_empty(args, err));
 		LK_TRY(lk_args_combinations(args, &combinations, err));
 		*rows += combinations;
@@ -26,51 +26,51 @@ static lk_status parse(lk_reply *r, int parts, const int *counts, const char *co
 }
 
 /* Many combinations would write one file. */
-static lk_status check_files(const lk_predict_request *r, lk_error *err) {
-	const char *single = r->trace ? "--trace" : r->graph ? "--graph" : r->chakra ? "--chakra" : NULL;
+static lk_status check_files(const lk_predict_request *request, lk_error *err) {
+	const char *single = request->trace ? "--trace" : request->graph ? "--graph" : request->chakra ? "--chakra" : NULL;
 	if (!single) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, single, "the combinations of a sweep would write the same file");
 	return lk_hint(err, "ask predict for one combination");
 }
 
-static lk_status make_requests(lk_reply *r, size_t rows, lk_error *err) {
+static lk_status make_requests(lk_reply *reply, size_t rows, lk_error *err) {
 	size_t at = 0, combinations;
-	r->requests = LK_ARRAY(&r->arena, lk_predict_request, rows);
-	r->predictions = LK_ARRAY(&r->arena, lk_prediction *, rows);
-	r->refusals = LK_ARRAY(&r->arena, lk_error, rows);
-	r->sweep = LK_ARRAY(&r->arena, lk_sweep_row, rows);
-	if (!r->requests || !r->predictions || !r->refusals || !r->sweep) return lk_oom(err);
-	for (int p = 0; p < r->parts; p++) {
-		LK_TRY(lk_args_combinations(&r->args[p], &combinations, err));
+	reply->requests = LK_ARRAY(&reply->arena, lk_predict_request, rows);
+	reply->predictions = LK_ARRAY(&reply->arena, lk_prediction *, rows);
+	reply->refusals = LK_ARRAY(&reply->arena, lk_error, rows);
+	reply->sweep = LK_ARRAY(&reply->arena, lk_sweep_row, rows);
+	if (!reply->requests || !reply->predictions || !reply->refusals || !reply->sweep) return lk_oom(err);
+	for (int p = 0; p < reply->parts; p++) {
+		LK_TRY(lk_args_combinations(&reply->args[p], &combinations, err));
 		for (size_t i = 0; i < combinations; i++, at++) {
-			lk_predict_request *request = &r->requests[at];
+			lk_predict_request *request = &reply->requests[at];
 			lk_predict_defaults(request);
-			LK_TRY(lk_args_fill(&r->args[p], i, request, err));
+			LK_TRY(lk_args_fill(&reply->args[p], i, request, err));
 			LK_TRY(check_files(request, err));
-			request->launch = r->args[p].rest, request->launch_count = r->args[p].rest_count;
+			request->launch = reply->args[p].rest, request->launch_count = reply->args[p].rest_count;
 		}
 	}
 	return LK_OK;
 }
 
-static lk_status answer(lk_reply *r, int threads, lk_error *err) {
-	LK_TRY(lk_predict_many(r->requests, r->rows, threads, r->predictions, r->refusals, NULL, NULL, err));
-	for (size_t i = 0; i < r->rows; i++) {
-		r->sweep[i] = (lk_sweep_row){r->predictions[i], r->predictions[i] ? NULL : &r->refusals[i], &r->requests[i]};
-		r->yes |= r->predictions[i] && r->predictions[i]->fits;
+static lk_status answer(lk_reply *reply, int threads, lk_error *err) {
+	LK_TRY(lk_predict_many(reply->requests, reply->rows, threads, reply->predictions, reply->refusals, NULL, NULL, err));
+	for (size_t i = 0; i < reply->rows; i++) {
+		reply->sweep[i] = (lk_sweep_row){reply->predictions[i], reply->predictions[i] ? NULL : &reply->refusals[i], &reply->requests[i]};
+		reply->yes |= reply->predictions[i] && reply->predictions[i]->fits;
 	}
-	lk_sweep sweep = {.rows = r->sweep, .count = r->rows};
+	lk_sweep sweep = {.rows = reply->sweep, .count = reply->rows};
 	lk_sweep_varying(&sweep);
-	r->columns = lk_sweep_columns(&sweep, &r->arena, &r->column_count);
-	return r->columns ? LK_OK : lk_oom(err);
+	reply->columns = lk_sweep_columns(&sweep, &reply->arena, &reply->column_count);
+	return reply->columns ? LK_OK : lk_oom(err);
 }
 
-static lk_status sweep(lk_reply *r, int parts, const int *counts, const char *const *words, int threads, lk_error *err) {
+static lk_status sweep(lk_reply *reply, int parts, const int *counts, const char *const *words, int threads, lk_error *err) {
 	size_t rows;
-	LK_TRY(parse(r, parts, counts, words, &rows, err));
-	LK_TRY(make_requests(r, rows, err));
-	r->rows = rows;
-	return answer(r, threads, err);
+	LK_TRY(parse(reply, parts, counts, words, &rows, err));
+	LK_TRY(make_requests(reply, rows, err));
+	reply->rows = rows;
+	return answer(reply, threads, err);
 }
 
 lk_reply *lk_reply_sweep(int parts, const int *counts, const char *const *words, int threads, const lk_stop *stop) {
@@ -80,18 +80,18 @@ lk_reply *lk_reply_sweep(int parts, const int *counts, const char *const *words,
 	return lk_reply_end(reply, sweep(reply, parts, counts, words, threads, &reply->error), stop);
 }
 
-const char *lk_reply_row(lk_reply *r, size_t row, size_t *size) {
+const char *lk_reply_row(lk_reply *reply, size_t row, size_t *size) {
 	size_t written = 0;
-	free(r->row_json);
-	r->row_json = NULL;
-	if (!r->sweep || row >= r->rows) return NULL;
-	FILE *out = open_memstream(&r->row_json, &written);
+	free(reply->row_json);
+	reply->row_json = NULL;
+	if (!reply->sweep || row >= reply->rows) return NULL;
+	FILE *out = open_memstream(&reply->row_json, &written);
 	if (!out) return NULL;
 	lk_error err;
-	lk_status status = lk_sweep_print(&r->sweep[row], 1, LK_OUTPUT_JSON, false, false, NULL, out, &err);
+	lk_status status = lk_sweep_print(&reply->sweep[row], 1, LK_OUTPUT_JSON, false, false, NULL, out, &err);
 	if (fclose(out) != 0 || status != LK_OK) return NULL;
 	if (size) *size = written;
-	return r->row_json;
+	return reply->row_json;
 }
 
 /* ---- spans ---- */
@@ -100,28 +100,28 @@ enum { RANK, CALL, REPETITION, READY, START, END, NUMBERS, BLOCK = NUMBERS, NAME
 static const char *const span_keys[SPAN_COLUMNS] = {
 	"rank", "call", "repetition", "ready_s", "start_s", "end_s", "block", "name", "kind", "stream"};
 
-static void put_span(const lk_simulation *s, size_t row, double *numbers[], const char **texts[]) {
-	const lk_simulated_span *span = &s->spans[row];
-	const lk_simulated_operation *op = &s->operations[span->operation];
+static void put_span(const lk_simulation *simulation, size_t row, double *numbers[], const char **texts[]) {
+	const lk_simulated_span *span = &simulation->spans[row];
+	const lk_simulated_operation *op = &simulation->operations[span->operation];
 	numbers[RANK][row] = span->rank, numbers[CALL][row] = span->call, numbers[REPETITION][row] = span->repetition;
 	numbers[READY][row] = span->ready_s, numbers[START][row] = span->start_s, numbers[END][row] = span->end_s;
 	texts[BLOCK][row] = op->block, texts[NAME][row] = op->name, texts[KIND][row] = op->kind, texts[STREAM][row] = op->stream;
 }
 
-lk_status lk_reply_spans(lk_reply *r, lk_error *err) {
-	const lk_simulation *s = r->simulation;
+lk_status lk_reply_spans(lk_reply *reply, lk_error *err) {
+	const lk_simulation *simulation = reply->simulation;
 	double *numbers[SPAN_COLUMNS] = {NULL};
 	const char **texts[SPAN_COLUMNS] = {NULL};
-	r->columns = LK_ARRAY(&r->arena, lk_sweep_column, SPAN_COLUMNS);
-	if (!r->columns) return lk_oom(err);
+	reply->columns = LK_ARRAY(&reply->arena, lk_sweep_column, SPAN_COLUMNS);
+	if (!reply->columns) return lk_oom(err);
 	for (int c = 0; c < SPAN_COLUMNS; c++) {
-		if (c < NUMBERS) numbers[c] = LK_ARRAY(&r->arena, double, s->span_count);
-		else texts[c] = LK_ARRAY(&r->arena, const char *, s->span_count);
+		if (c < NUMBERS) numbers[c] = LK_ARRAY(&reply->arena, double, simulation->span_count);
+		else texts[c] = LK_ARRAY(&reply->arena, const char *, simulation->span_count);
 		if (!numbers[c] && !texts[c]) return lk_oom(err);
-		r->columns[c] = (lk_sweep_column){span_keys[c], numbers[c], texts[c]};
+		reply->columns[c] = (lk_sweep_column){span_keys[c], numbers[c], texts[c]};
 	}
-	for (size_t row = 0; row < s->span_count; row++) put_span(s, row, numbers, texts);
-	r->rows = s->span_count, r->column_count = SPAN_COLUMNS;
+	for (size_t row = 0; row < simulation->span_count; row++) put_span(simulation, row, numbers, texts);
+	reply->rows = simulation->span_count, reply->column_count = SPAN_COLUMNS;
 	return LK_OK;
 }
 

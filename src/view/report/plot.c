@@ -79,14 +79,14 @@ static void put_percent(FILE *out, double share) {
 	fputs(lk_percent(share, text, sizeof text), out);
 }
 
-static void put_mark(const struct picture *p, double value) {
+static void put_mark(const struct picture *picture, double value) {
 	char text[64];
-	if (strcmp(p->unit, "bytes") == 0) lk_format_bytes(value, text, sizeof text);
-	else if (strcmp(p->unit, "s") == 0 && value < 100.5) lk_format_seconds(value, text, sizeof text);
-	else snprintf(text, sizeof text, value < 1e5 && value > 1e-4 ? "%.6g %.16s" : "%.0e %.16s", value, p->unit);
+	if (strcmp(picture->unit, "bytes") == 0) lk_format_bytes(value, text, sizeof text);
+	else if (strcmp(picture->unit, "s") == 0 && value < 100.5) lk_format_seconds(value, text, sizeof text);
+	else snprintf(text, sizeof text, value < 1e5 && value > 1e-4 ? "%.6g %.16s" : "%.0e %.16s", value, picture->unit);
 	char *comma = strchr(text, ',');
 	if (comma) *comma = '.';
-	put_text(p->out, text, NAME);
+	put_text(picture->out, text, NAME);
 }
 
 static const char *file_of(const char *path) {
@@ -96,216 +96,216 @@ static const char *file_of(const char *path) {
 
 /* ---- what is drawn ---- */
 
-static bool counts(const struct picture *p, const lk_validated *row) {
-	return row->scored && row->predicted > 0 && row->measured > 0 && strcmp(row->unit, p->unit) == 0;
+static bool counts(const struct picture *picture, const lk_validated *row) {
+	return row->scored && row->predicted > 0 && row->measured > 0 && strcmp(row->unit, picture->unit) == 0;
 }
 
-static bool is_drawn(const struct picture *p, const lk_validated *row) {
-	return counts(p, row) && (p->share >= 1 || lk_uniform(SEED, (uint64_t)row->row) < p->share);
+static bool is_drawn(const struct picture *picture, const lk_validated *row) {
+	return counts(picture, row) && (picture->share >= 1 || lk_uniform(SEED, (uint64_t)row->row) < picture->share);
 }
 
-static int part_of(const struct picture *p, const lk_validated *row) {
-	for (int i = 0; row->part && i < p->part_count; i++)
-		if (p->parts[i].name && strcmp(p->parts[i].name, row->part) == 0) return i;
-	return p->part_count - 1;
+static int part_of(const struct picture *picture, const lk_validated *row) {
+	for (int i = 0; row->part && i < picture->part_count; i++)
+		if (picture->parts[i].name && strcmp(picture->parts[i].name, row->part) == 0) return i;
+	return picture->part_count - 1;
 }
 
 /* Rows of a group that is a part; 0 of others. */
-static int part_rows(const lk_validation *v, int group) {
-	return strcmp(v->groups[group].by, v->parts) == 0 ? v->groups[group].scored : 0;
+static int part_rows(const lk_validation *validation, int group) {
+	return strcmp(validation->groups[group].by, validation->parts) == 0 ? validation->groups[group].scored : 0;
 }
 
 /* The parts in the order of their division; of more than the legend holds, those with most rows. */
-static void choose_parts(struct picture *p) {
-	const lk_validation *v = p->v;
+static void choose_parts(struct picture *picture) {
+	const lk_validation *validation = picture->v;
 	int most[PARTS - 1] = {0}, equal = 0; /* rows of the largest groups, falling; how many have as many as the last */
-	for (int i = 0; i < v->group_count; i++)
-		for (int k = 0, rows = part_rows(v, i); k < PARTS - 1; k++) {
+	for (int i = 0; i < validation->group_count; i++)
+		for (int k = 0, rows = part_rows(validation, i); k < PARTS - 1; k++) {
 			int other = most[k];
 			if (rows > other) most[k] = rows, rows = other;
 		}
 	for (int k = 0; k < PARTS - 1; k++) equal += most[k] == most[PARTS - 2];
-	for (int i = 0; i < v->group_count; i++) {
-		int rows = part_rows(v, i);
+	for (int i = 0; i < validation->group_count; i++) {
+		int rows = part_rows(validation, i);
 		if (rows > most[PARTS - 2] || (rows > 0 && rows == most[PARTS - 2] && equal-- > 0))
-			p->parts[p->part_count++].name = v->groups[i].name;
+			picture->parts[picture->part_count++].name = validation->groups[i].name;
 	}
-	p->part_count++; /* the others */
+	picture->part_count++; /* the others */
 }
 
-static void count_rows(struct picture *p) {
-	for (int i = 0; i < p->v->row_count; i++) {
-		const lk_validated *row = &p->v->rows[i];
-		if (!counts(p, row)) continue;
-		struct part *q = &p->parts[part_of(p, row)];
+static void count_rows(struct picture *picture) {
+	for (int i = 0; i < picture->v->row_count; i++) {
+		const lk_validated *row = &picture->v->rows[i];
+		if (!counts(picture, row)) continue;
+		struct part *part = &picture->parts[part_of(picture, row)];
 		double x = log10(row->measured), y = log10(row->predicted);
-		p->low = fmin(p->low, fmin(x, y)), p->high = fmax(p->high, fmax(x, y));
-		q->distance += fabs(log(row->predicted / row->measured));
-		q->rows++, p->rows++;
+		picture->low = fmin(picture->low, fmin(x, y)), picture->high = fmax(picture->high, fmax(x, y));
+		part->distance += fabs(log(row->predicted / row->measured));
+		part->rows++, picture->rows++;
 	}
 }
 
 /* Ends of the axes, some room around the points, a factor of three at least. */
-static void set_limits(struct picture *p) {
+static void set_limits(struct picture *picture) {
 	enum { ROOM = 25 };
-	if (p->rows == 0) p->low = 0, p->high = 1;
-	double middle = (p->low + p->high) / 2, half = fmax((p->high - p->low) / 2, log10(3) / 2) * (1 + 1.0 / ROOM);
-	p->low = middle - half, p->high = middle + half;
-	p->share = p->rows > LK_PLOT_POINTS ? (double)LK_PLOT_POINTS / p->rows : 1;
+	if (picture->rows == 0) picture->low = 0, picture->high = 1;
+	double middle = (picture->low + picture->high) / 2, half = fmax((picture->high - picture->low) / 2, log10(3) / 2) * (1 + 1.0 / ROOM);
+	picture->low = middle - half, picture->high = middle + half;
+	picture->share = picture->rows > LK_PLOT_POINTS ? (double)LK_PLOT_POINTS / picture->rows : 1;
 }
 
-static void survey(struct picture *p) {
-	p->unit = "s";
-	for (int i = 0; i < p->v->row_count; i++) {
-		if (!p->v->rows[i].scored) continue;
-		p->unit = p->v->rows[i].unit;
+static void survey(struct picture *picture) {
+	picture->unit = "s";
+	for (int i = 0; i < picture->v->row_count; i++) {
+		if (!picture->v->rows[i].scored) continue;
+		picture->unit = picture->v->rows[i].unit;
 		break;
 	}
-	p->low = INFINITY, p->high = -INFINITY;
-	choose_parts(p);
-	count_rows(p);
-	set_limits(p);
-	for (int i = 0; i < p->part_count; i++) p->parts[i].error = expm1(p->parts[i].distance / p->parts[i].rows);
+	picture->low = INFINITY, picture->high = -INFINITY;
+	choose_parts(picture);
+	count_rows(picture);
+	set_limits(picture);
+	for (int i = 0; i < picture->part_count; i++) picture->parts[i].error = expm1(picture->parts[i].distance / picture->parts[i].rows);
 }
 
 /* ---- drawing ---- */
 
-static int along(const struct picture *p, double logarithm) {
-	return (int)lround((logarithm - p->low) / (p->high - p->low) * SIDE);
+static int along(const struct picture *picture, double logarithm) {
+	return (int)lround((logarithm - picture->low) / (picture->high - picture->low) * SIDE);
 }
 
-static int across(const struct picture *p, double logarithm) {
-	return LEFT + along(p, logarithm);
+static int across(const struct picture *picture, double logarithm) {
+	return LEFT + along(picture, logarithm);
 }
 
-static int above(const struct picture *p, double logarithm) {
-	return TOP + SIDE - along(p, logarithm);
+static int above(const struct picture *picture, double logarithm) {
+	return TOP + SIDE - along(picture, logarithm);
 }
 
 /* "350 rows, error 12.4 %, cross-validated: (stack, network, GPU)" */
-static void put_sum(const struct picture *p) {
-	fprintf(p->out, "%d rows, error ", p->rows);
-	put_percent(p->out, p->v->summary.geomean_error);
-	fputs(*p->v->folds ? ", cross-validated: " : ", with the calibration in use", p->out);
-	put_text(p->out, p->v->folds, 48);
+static void put_sum(const struct picture *picture) {
+	fprintf(picture->out, "%d rows, error ", picture->rows);
+	put_percent(picture->out, picture->v->summary.geomean_error);
+	fputs(*picture->v->folds ? ", cross-validated: " : ", with the calibration in use", picture->out);
+	put_text(picture->out, picture->v->folds, 48);
 }
 
-static void put_name(const struct picture *p, const struct part *q, int most) {
-	bool only = p->part_count == 1;
-	put_text(p->out, q->name ? *q->name ? q->name : "(none)" : only ? "all rows" : "others", most);
+static void put_name(const struct picture *picture, const struct part *part, int most) {
+	bool only = picture->part_count == 1;
+	put_text(picture->out, part->name ? *part->name ? part->name : "(none)" : only ? "all rows" : "others", most);
 }
 
-static void put_words(const struct picture *p) {
-	fputs("<title id=\"t\">Predicted over measured: ", p->out);
-	put_text(p->out, file_of(p->v->source), 80);
-	fputs("</title>\n<desc id=\"d\">", p->out);
-	put_sum(p);
-	fputs(". Points near the diagonal are predicted well; the band is 20 % around it.", p->out);
-	for (int i = 0; i < p->part_count; i++) {
-		if (p->parts[i].rows == 0) continue;
-		fputc(' ', p->out);
-		put_name(p, &p->parts[i], 80);
-		fprintf(p->out, ": %d rows, error ", p->parts[i].rows);
-		put_percent(p->out, p->parts[i].error);
-		fputc('.', p->out);
+static void put_words(const struct picture *picture) {
+	fputs("<title id=\"t\">Predicted over measured: ", picture->out);
+	put_text(picture->out, file_of(picture->v->source), 80);
+	fputs("</title>\n<desc id=\"d\">", picture->out);
+	put_sum(picture);
+	fputs(". Points near the diagonal are predicted well; the band is 20 % around it.", picture->out);
+	for (int i = 0; i < picture->part_count; i++) {
+		if (picture->parts[i].rows == 0) continue;
+		fputc(' ', picture->out);
+		put_name(picture, &picture->parts[i], 80);
+		fprintf(picture->out, ": %d rows, error ", picture->parts[i].rows);
+		put_percent(picture->out, picture->parts[i].error);
+		fputc('.', picture->out);
 	}
-	fputs("</desc>\n", p->out);
+	fputs("</desc>\n", picture->out);
 }
 
-static void put_head(const struct picture *p) {
-	fprintf(p->out, "<text class=\"h\" x=\"%d\" y=\"300\">", LEFT);
-	put_text(p->out, file_of(p->v->source), 60);
-	fprintf(p->out, "</text>\n<text class=\"k\" x=\"%d\" y=\"540\">", LEFT);
-	put_sum(p);
-	fputs("</text>\n", p->out);
+static void put_head(const struct picture *picture) {
+	fprintf(picture->out, "<text class=\"h\" x=\"%d\" y=\"300\">", LEFT);
+	put_text(picture->out, file_of(picture->v->source), 60);
+	fprintf(picture->out, "</text>\n<text class=\"k\" x=\"%d\" y=\"540\">", LEFT);
+	put_sum(picture);
+	fputs("</text>\n", picture->out);
 }
 
-static void put_axes(const struct picture *p) {
+static void put_axes(const struct picture *picture) {
 	double at[LK_PLOT_TICKS];
-	int count = lk_plot_ticks(p->low, p->high, p->unit, at), foot = TOP + SIDE;
+	int count = lk_plot_ticks(picture->low, picture->high, picture->unit, at), foot = TOP + SIDE;
 	for (int i = 0; i < count; i++) {
-		int x = across(p, log10(at[i])), y = above(p, log10(at[i]));
-		fprintf(p->out, "<path class=\"grid\" d=\"M%d %dv%dM%d %dh%d\"/>", x, foot, -SIDE, LEFT, y, SIDE);
-		fprintf(p->out, "<text class=\"s\" text-anchor=\"middle\" x=\"%d\" y=\"%d\">", x, foot + 190);
-		put_mark(p, at[i]);
-		fprintf(p->out, "</text><text class=\"s\" text-anchor=\"end\" x=\"%d\" y=\"%d\">", LEFT - 80, y + 40);
-		put_mark(p, at[i]);
-		fputs("</text>\n", p->out);
+		int x = across(picture, log10(at[i])), y = above(picture, log10(at[i]));
+		fprintf(picture->out, "<path class=\"grid\" d=\"M%d %dv%dM%d %dh%d\"/>", x, foot, -SIDE, LEFT, y, SIDE);
+		fprintf(picture->out, "<text class=\"s\" text-anchor=\"middle\" x=\"%d\" y=\"%d\">", x, foot + 190);
+		put_mark(picture, at[i]);
+		fprintf(picture->out, "</text><text class=\"s\" text-anchor=\"end\" x=\"%d\" y=\"%d\">", LEFT - 80, y + 40);
+		put_mark(picture, at[i]);
+		fputs("</text>\n", picture->out);
 	}
-	fprintf(p->out, "<text text-anchor=\"middle\" x=\"%d\" y=\"%d\">measured</text>\n", LEFT + SIDE / 2, foot + 420);
-	fprintf(p->out, "<text text-anchor=\"middle\" transform=\"translate(220 %d) rotate(-90)\">predicted</text>\n",
+	fprintf(picture->out, "<text text-anchor=\"middle\" x=\"%d\" y=\"%d\">measured</text>\n", LEFT + SIDE / 2, foot + 420);
+	fprintf(picture->out, "<text text-anchor=\"middle\" transform=\"translate(220 %d) rotate(-90)\">predicted</text>\n",
 	        TOP + SIDE / 2);
 }
 
 /* The diagonal, and the band of 20 % on both sides. */
-static void put_guides(const struct picture *p) {
+static void put_guides(const struct picture *picture) {
 	double over = log10(1.2), under = log10(0.8);
 	int left = LEFT, right = LEFT + SIDE;
-	fprintf(p->out, "<g clip-path=\"url(#plot)\"><path class=\"band\" d=\"M%d %dL%d %dL%d %dL%d %dz\"/>", left,
-	        above(p, p->low + over), right, above(p, p->high + over), right, above(p, p->high + under), left,
-	        above(p, p->low + under));
-	fprintf(p->out, "<path class=\"line\" d=\"M%d %dL%d %d\"/></g>\n", left, TOP + SIDE, right, TOP);
-	fprintf(p->out, "<path class=\"frame\" d=\"M%d %dh%dv%dh%dz\"/>\n", left, TOP, SIDE, SIDE, -SIDE);
+	fprintf(picture->out, "<g clip-path=\"url(#plot)\"><path class=\"band\" d=\"M%d %dL%d %dL%d %dL%d %dz\"/>", left,
+	        above(picture, picture->low + over), right, above(picture, picture->high + over), right, above(picture, picture->high + under), left,
+	        above(picture, picture->low + under));
+	fprintf(picture->out, "<path class=\"line\" d=\"M%d %dL%d %d\"/></g>\n", left, TOP + SIDE, right, TOP);
+	fprintf(picture->out, "<path class=\"frame\" d=\"M%d %dh%dv%dh%dz\"/>\n", left, TOP, SIDE, SIDE, -SIDE);
 }
 
 /* The last part is grey whatever its place. */
-static void open_dots(const struct picture *p, int i) {
+static void open_dots(const struct picture *picture, int i) {
 	int shape = i % 4;
-	fprintf(p->out, "<path class=\"p\" stroke=\"%s\" %s d=\"", colours[p->parts[i].name ? i : PARTS - 1], strokes[shape]);
+	fprintf(picture->out, "<path class=\"p\" stroke=\"%s\" %s d=\"", colours[picture->parts[i].name ? i : PARTS - 1], strokes[shape]);
 }
 
-static void put_dots(const struct picture *p) {
-	for (int which = 0; which < p->part_count; which++) {
-		if (p->parts[which].rows == 0) continue;
-		open_dots(p, which);
-		for (int i = 0; i < p->v->row_count; i++) {
-			const lk_validated *row = &p->v->rows[i];
-			if (!is_drawn(p, row) || part_of(p, row) != which) continue;
-			fprintf(p->out, "M%d %d%s", across(p, log10(row->measured)), above(p, log10(row->predicted)), shapes[which % 4]);
+static void put_dots(const struct picture *picture) {
+	for (int which = 0; which < picture->part_count; which++) {
+		if (picture->parts[which].rows == 0) continue;
+		open_dots(picture, which);
+		for (int i = 0; i < picture->v->row_count; i++) {
+			const lk_validated *row = &picture->v->rows[i];
+			if (!is_drawn(picture, row) || part_of(picture, row) != which) continue;
+			fprintf(picture->out, "M%d %d%s", across(picture, log10(row->measured)), above(picture, log10(row->predicted)), shapes[which % 4]);
 		}
-		fputs("\"/>\n", p->out);
+		fputs("\"/>\n", picture->out);
 	}
 }
 
-static void put_legend(const struct picture *p) {
+static void put_legend(const struct picture *picture) {
 	int y = TOP + 120;
-	for (int i = 0; i < p->part_count; i++) {
-		if (p->parts[i].rows == 0) continue;
-		open_dots(p, i);
-		fprintf(p->out, "M%d %d%s\"/>", LEGEND, y - 45, shapes[i % 4]);
-		fprintf(p->out, "<text x=\"%d\" y=\"%d\">", LEGEND + 120, y);
-		put_name(p, &p->parts[i], NAME);
-		fprintf(p->out, "</text><text class=\"s\" x=\"%d\" y=\"%d\">%d rows, ", LEGEND + 120, y + 160, p->parts[i].rows);
-		put_percent(p->out, p->parts[i].error);
-		fputs("</text>\n", p->out);
+	for (int i = 0; i < picture->part_count; i++) {
+		if (picture->parts[i].rows == 0) continue;
+		open_dots(picture, i);
+		fprintf(picture->out, "M%d %d%s\"/>", LEGEND, y - 45, shapes[i % 4]);
+		fprintf(picture->out, "<text x=\"%d\" y=\"%d\">", LEGEND + 120, y);
+		put_name(picture, &picture->parts[i], NAME);
+		fprintf(picture->out, "</text><text class=\"s\" x=\"%d\" y=\"%d\">%d rows, ", LEGEND + 120, y + 160, picture->parts[i].rows);
+		put_percent(picture->out, picture->parts[i].error);
+		fputs("</text>\n", picture->out);
 		y += ENTRY;
 	}
 }
 
-static void put_caption(const struct picture *p) {
-	fprintf(p->out, "<text class=\"s\" x=\"%d\" y=\"%d\">Line: predicted as measured. Band: within 20 %%.", LEFT,
+static void put_caption(const struct picture *picture) {
+	fprintf(picture->out, "<text class=\"s\" x=\"%d\" y=\"%d\">Line: predicted as measured. Band: within 20 %%.", LEFT,
 	        HEIGHT - 130);
 	int drawn = 0;
-	for (int i = 0; p->share < 1 && i < p->v->row_count; i++) drawn += is_drawn(p, &p->v->rows[i]);
-	if (p->share < 1) fprintf(p->out, " %d of %d rows are drawn, a fixed random sample.", drawn, p->rows);
-	fputs("</text>\n", p->out);
+	for (int i = 0; picture->share < 1 && i < picture->v->row_count; i++) drawn += is_drawn(picture, &picture->v->rows[i]);
+	if (picture->share < 1) fprintf(picture->out, " %d of %d rows are drawn, a fixed random sample.", drawn, picture->rows);
+	fputs("</text>\n", picture->out);
 }
 
-static void draw(const struct picture *p) {
-	fprintf(p->out,
+static void draw(const struct picture *picture) {
+	fprintf(picture->out,
 	        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
 	        "aria-labelledby=\"t d\">\n", WIDTH, HEIGHT, WIDTH / 10, HEIGHT / 10);
-	put_words(p);
-	fprintf(p->out, "<style>%s</style>\n<clipPath id=\"plot\"><path d=\"M%d %dh%dv%dh%dz\"/></clipPath>\n", style, LEFT,
+	put_words(picture);
+	fprintf(picture->out, "<style>%s</style>\n<clipPath id=\"plot\"><path d=\"M%d %dh%dv%dh%dz\"/></clipPath>\n", style, LEFT,
 	        TOP, SIDE, SIDE, -SIDE);
-	fprintf(p->out, "<path class=\"paper\" d=\"M0 0h%dv%dh%dz\"/>\n", WIDTH, HEIGHT, -WIDTH);
-	put_head(p);
-	put_axes(p);
-	put_guides(p);
-	put_dots(p);
-	put_legend(p);
-	put_caption(p);
-	fputs("</svg>\n", p->out);
+	fprintf(picture->out, "<path class=\"paper\" d=\"M0 0h%dv%dh%dz\"/>\n", WIDTH, HEIGHT, -WIDTH);
+	put_head(picture);
+	put_axes(picture);
+	put_guides(picture);
+	put_dots(picture);
+	put_legend(picture);
+	put_caption(picture);
+	fputs("</svg>\n", picture->out);
 }
 
 lk_status lk_validate_plot(const lk_validation *validation, const char *path, lk_error *err) {

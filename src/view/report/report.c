@@ -13,17 +13,17 @@ enum { MOST_RESULT = 4 << 20 }; /* bytes of the answer that are embedded */
 /* ---- the frame ---- */
 
 /* The verb's own JSON, as a value. A document that would make the report unwieldy is left out, and the report says so. */
-static lk_status put_result(lk_report *r, const lk_report_job *job, bool *left_out, lk_error *err) {
+static lk_status put_result(lk_report *writer, const lk_report_job *job, bool *left_out, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
-	if (!job->result) return lk_json_put_null(r, "result"), LK_OK;
+	if (!job->result) return lk_json_put_null(writer, "result"), LK_OK;
 	FILE *file = open_memstream(&text, &size);
 	if (!file) return lk_oom(err);
 	lk_status status = job->result(job->answer, false, file, err);
 	if (fclose(file) != 0 && status == LK_OK) status = lk_oom(err);
 	*left_out = size > MOST_RESULT;
-	if (status == LK_OK && *left_out) lk_json_put_null(r, "result");
-	else if (status == LK_OK) lk_json_put_document(r, "result", text, size);
+	if (status == LK_OK && *left_out) lk_json_put_null(writer, "result");
+	else if (status == LK_OK) lk_json_put_document(writer, "result", text, size);
 	free(text);
 	return status;
 }
@@ -78,108 +78,108 @@ lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const ch
 
 /* ---- panels ---- */
 
-void lk_report_panel(lk_report *r, const char *kind, const char *title, const char *note, bool wide) {
-	lk_json_object(r, NULL);
-	lk_json_put_text(r, "kind", kind);
-	lk_json_put_text(r, "title", title);
-	if (note && *note) lk_json_put_text(r, "note", note);
-	if (wide) lk_json_put_bool(r, "wide", true);
+void lk_report_panel(lk_report *writer, const char *kind, const char *title, const char *note, bool wide) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "kind", kind);
+	lk_json_put_text(writer, "title", title);
+	if (note && *note) lk_json_put_text(writer, "note", note);
+	if (wide) lk_json_put_bool(writer, "wide", true);
 }
 
-void lk_report_panel_end(lk_report *r) { lk_json_object_end(r); }
+void lk_report_panel_end(lk_report *writer) { lk_json_object_end(writer); }
 
-void lk_report_verdict(lk_report *r, const char *state, const char *headline, const char *detail) {
-	lk_report_panel(r, "verdict", headline, NULL, true);
-	lk_json_put_text(r, "state", state);
-	lk_json_put_text(r, "detail", detail);
+void lk_report_verdict(lk_report *writer, const char *state, const char *headline, const char *detail) {
+	lk_report_panel(writer, "verdict", headline, NULL, true);
+	lk_json_put_text(writer, "state", state);
+	lk_json_put_text(writer, "detail", detail);
 }
 
-void lk_report_figures(lk_report *r) { lk_json_array(r, "figures"); }
+void lk_report_figures(lk_report *writer) { lk_json_array(writer, "figures"); }
 
-void lk_report_figure(lk_report *r, const char *label, const char *value, const char *range, const char *note) {
-	lk_json_object(r, NULL);
-	lk_json_put_text(r, "label", label);
-	lk_json_put_text(r, "value", value);
-	if (range && *range) lk_json_put_text(r, "range", range);
-	if (note && *note) lk_json_put_text(r, "note", note);
-	lk_json_object_end(r);
+void lk_report_figure(lk_report *writer, const char *label, const char *value, const char *range, const char *note) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "label", label);
+	lk_json_put_text(writer, "value", value);
+	if (range && *range) lk_json_put_text(writer, "range", range);
+	if (note && *note) lk_json_put_text(writer, "note", note);
+	lk_json_object_end(writer);
 }
 
-void lk_report_facts(lk_report *r) { lk_json_array(r, "facts"); }
+void lk_report_facts(lk_report *writer) { lk_json_array(writer, "facts"); }
 
-void lk_report_fact(lk_report *r, const char *label, const char *text) {
+void lk_report_fact(lk_report *writer, const char *label, const char *text) {
 	if (!text || !*text) return;
-	lk_json_object(r, NULL);
-	lk_json_put_text(r, "label", label);
-	lk_json_put_text(r, "text", text);
-	lk_json_object_end(r);
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "label", label);
+	lk_json_put_text(writer, "text", text);
+	lk_json_object_end(writer);
 }
 
-void lk_report_part(lk_report *r, const char *key, const char *label) {
-	lk_json_object(r, NULL);
-	lk_json_put_text(r, "key", key);
-	lk_json_put_text(r, "label", label);
-	lk_json_object_end(r);
+void lk_report_part(lk_report *writer, const char *key, const char *label) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "key", key);
+	lk_json_put_text(writer, "label", label);
+	lk_json_object_end(writer);
 }
 
-void lk_report_text(lk_report *r, const char *text) { lk_json_put_text(r, NULL, text); }
+void lk_report_text(lk_report *writer, const char *text) { lk_json_put_text(writer, NULL, text); }
 
-void lk_report_fall(lk_report *r, const char *key, const char *label, double seconds, const char *note, bool total) {
-	lk_json_object(r, NULL);
-	lk_json_put_text(r, "key", key);
-	lk_json_put_text(r, "label", label);
-	lk_json_put_number(r, "value", seconds);
-	if (note) lk_json_put_text(r, "note", note);
-	if (total) lk_json_put_bool(r, "total", true);
-	lk_json_object_end(r);
+void lk_report_fall(lk_report *writer, const char *key, const char *label, double seconds, const char *note, bool total) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "key", key);
+	lk_json_put_text(writer, "label", label);
+	lk_json_put_number(writer, "value", seconds);
+	if (note) lk_json_put_text(writer, "note", note);
+	if (total) lk_json_put_bool(writer, "total", true);
+	lk_json_object_end(writer);
 }
 
-void lk_report_row(lk_report *r, const char *name, const char *mark, const double *values, int count) {
-	lk_json_object(r, NULL);
-	lk_json_put_text(r, "name", name);
-	if (mark) lk_json_put_text(r, "mark", mark);
-	lk_json_array(r, "values");
-	for (int i = 0; i < count; i++) lk_json_put_number(r, NULL, values[i]);
-	lk_json_array_end(r);
-	lk_json_object_end(r);
+void lk_report_row(lk_report *writer, const char *name, const char *mark, const double *values, int count) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "name", name);
+	if (mark) lk_json_put_text(writer, "mark", mark);
+	lk_json_array(writer, "values");
+	for (int i = 0; i < count; i++) lk_json_put_number(writer, NULL, values[i]);
+	lk_json_array_end(writer);
+	lk_json_object_end(writer);
 }
 
-void lk_report_axis(lk_report *r, const char *key, const char *label, const char *unit, bool log) {
-	lk_json_object(r, key);
-	lk_json_put_text(r, "label", label);
-	lk_json_put_text(r, "unit", unit);
-	if (log) lk_json_put_bool(r, "log", true);
-	lk_json_object_end(r);
+void lk_report_axis(lk_report *writer, const char *key, const char *label, const char *unit, bool log) {
+	lk_json_object(writer, key);
+	lk_json_put_text(writer, "label", label);
+	lk_json_put_text(writer, "unit", unit);
+	if (log) lk_json_put_bool(writer, "log", true);
+	lk_json_object_end(writer);
 }
 
-void lk_report_series(lk_report *r, const char *name, const char *key, bool line) {
-	lk_json_object(r, NULL);
-	lk_json_put_text(r, "name", name);
-	lk_json_put_text(r, "key", key);
-	lk_json_put_text(r, "style", line ? "line" : "points");
-	lk_json_array(r, "points");
+void lk_report_series(lk_report *writer, const char *name, const char *key, bool line) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "name", name);
+	lk_json_put_text(writer, "key", key);
+	lk_json_put_text(writer, "style", line ? "line" : "points");
+	lk_json_array(writer, "points");
 }
 
-void lk_report_point(lk_report *r, double x, double y, const char *text, const char *command) {
-	lk_json_array(r, NULL);
-	lk_json_put_number(r, NULL, x);
-	lk_json_put_number(r, NULL, y);
-	if (text || command) lk_json_put_text(r, NULL, text ? text : "");
-	if (command) lk_json_put_text(r, NULL, command);
-	lk_json_array_end(r);
+void lk_report_point(lk_report *writer, double x, double y, const char *text, const char *command) {
+	lk_json_array(writer, NULL);
+	lk_json_put_number(writer, NULL, x);
+	lk_json_put_number(writer, NULL, y);
+	if (text || command) lk_json_put_text(writer, NULL, text ? text : "");
+	if (command) lk_json_put_text(writer, NULL, command);
+	lk_json_array_end(writer);
 }
 
-void lk_report_series_end(lk_report *r) {
-	lk_json_array_end(r);
-	lk_json_object_end(r);
+void lk_report_series_end(lk_report *writer) {
+	lk_json_array_end(writer);
+	lk_json_object_end(writer);
 }
 
-void lk_report_swing(lk_report *r, const char *label, double low, double high) {
-	lk_json_object(r, NULL);
-	lk_json_put_text(r, "label", label);
-	lk_json_put_number(r, "low", low);
-	lk_json_put_number(r, "high", high);
-	lk_json_object_end(r);
+void lk_report_swing(lk_report *writer, const char *label, double low, double high) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "label", label);
+	lk_json_put_number(writer, "low", low);
+	lk_json_put_number(writer, "high", high);
+	lk_json_object_end(writer);
 }
 
 /* ---- tables ---- */
@@ -192,69 +192,69 @@ static bool says_number(const lk_cell *cell) {
 }
 
 /* A text, a number, or a number with what people are shown of it. */
-static void put_cell(lk_report *r, const lk_cell *cell) {
+static void put_cell(lk_report *writer, const lk_cell *cell) {
 	char digits[LK_DIGITS];
-	if (cell->kind == LK_CELL_EMPTY) lk_json_put_null(r, NULL);
-	else if (cell->kind == LK_CELL_BOOL) lk_json_put_bool(r, NULL, cell->number != 0);
-	else if (cell->kind == LK_CELL_TEXT) lk_json_put_text(r, NULL, cell->text);
-	else if (says_number(cell)) lk_json_put_number(r, NULL, cell->number);
+	if (cell->kind == LK_CELL_EMPTY) lk_json_put_null(writer, NULL);
+	else if (cell->kind == LK_CELL_BOOL) lk_json_put_bool(writer, NULL, cell->number != 0);
+	else if (cell->kind == LK_CELL_TEXT) lk_json_put_text(writer, NULL, cell->text);
+	else if (says_number(cell)) lk_json_put_number(writer, NULL, cell->number);
 	else {
-		lk_json_array(r, NULL);
-		lk_json_put_number(r, NULL, cell->number);
-		lk_json_put_text(r, NULL, lk_cell_shown(cell, digits));
-		lk_json_array_end(r);
+		lk_json_array(writer, NULL);
+		lk_json_put_number(writer, NULL, cell->number);
+		lk_json_put_text(writer, NULL, lk_cell_shown(cell, digits));
+		lk_json_array_end(writer);
 	}
 }
 
-static void put_columns(lk_report *r, const lk_table *t) {
-	lk_json_array(r, "columns");
-	for (int i = 0; i < t->count; i++) {
-		if (t->columns[i].hidden) continue;
-		lk_json_object(r, NULL);
-		lk_json_put_text(r, "key", lk_table_key(t, i));
-		lk_json_put_text(r, "title", t->columns[i].title);
-		if (t->columns[i].right) lk_json_put_bool(r, "right", true);
-		lk_json_object_end(r);
+static void put_columns(lk_report *writer, const lk_table *table) {
+	lk_json_array(writer, "columns");
+	for (int i = 0; i < table->count; i++) {
+		if (table->columns[i].hidden) continue;
+		lk_json_object(writer, NULL);
+		lk_json_put_text(writer, "key", lk_table_key(table, i));
+		lk_json_put_text(writer, "title", table->columns[i].title);
+		if (table->columns[i].right) lk_json_put_bool(writer, "right", true);
+		lk_json_object_end(writer);
 	}
-	lk_json_array_end(r);
+	lk_json_array_end(writer);
 }
 
-static void put_rows(lk_report *r, const lk_table *t, int rows) {
-	lk_json_array(r, "rows");
+static void put_rows(lk_report *writer, const lk_table *table, int rows) {
+	lk_json_array(writer, "rows");
 	for (int row = 0; row < rows; row++) {
-		lk_json_array(r, NULL);
-		for (int i = 0; i < t->count; i++)
-			if (!t->columns[i].hidden) put_cell(r, lk_table_cell(t, row, i));
-		lk_json_array_end(r);
+		lk_json_array(writer, NULL);
+		for (int i = 0; i < table->count; i++)
+			if (!table->columns[i].hidden) put_cell(writer, lk_table_cell(table, row, i));
+		lk_json_array_end(writer);
 	}
-	lk_json_array_end(r);
+	lk_json_array_end(writer);
 }
 
-static int column_of(const lk_table *t, const char *key) {
+static int column_of(const lk_table *table, const char *key) {
 	int i = 0;
-	while (i < t->count && strcmp(lk_table_key(t, i), key) != 0) i++;
-	return i < t->count ? i : -1;
+	while (i < table->count && strcmp(lk_table_key(table, i), key) != 0) i++;
+	return i < table->count ? i : -1;
 }
 
-void lk_report_hide(lk_table *t, const char *key) {
-	int column = t && t->status == LK_OK ? column_of(t, key) : -1;
-	if (column >= 0) t->columns[column].hidden = true;
+void lk_report_hide(lk_table *table, const char *key) {
+	int column = table && table->status == LK_OK ? column_of(table, key) : -1;
+	if (column >= 0) table->columns[column].hidden = true;
 }
 
-void lk_report_reveal(lk_table *t, const char *key) {
-	int column = t && t->status == LK_OK ? column_of(t, key) : -1;
-	if (column >= 0) t->columns[column].hidden = false;
+void lk_report_reveal(lk_table *table, const char *key) {
+	int column = table && table->status == LK_OK ? column_of(table, key) : -1;
+	if (column >= 0) table->columns[column].hidden = false;
 }
 
-void lk_report_rename(lk_table *t, const char *key, const char *title) {
-	int column = t && t->status == LK_OK ? column_of(t, key) : -1;
-	if (column >= 0) t->columns[column].title = title;
+void lk_report_rename(lk_table *table, const char *key, const char *title) {
+	int column = table && table->status == LK_OK ? column_of(table, key) : -1;
+	if (column >= 0) table->columns[column].title = title;
 }
 
-void lk_report_round(lk_table *t, int digits) {
+void lk_report_round(lk_table *table, int digits) {
 	char text[LK_DIGITS];
-	for (size_t i = 0; t && i < t->cells.count; i++) {
-		lk_cell *cell = &t->cells.at[i];
+	for (size_t i = 0; table && i < table->cells.count; i++) {
+		lk_cell *cell = &table->cells.at[i];
 		const char *end;
 		if (cell->kind != LK_CELL_NUMBER || !cell->text) continue;
 		snprintf(text, sizeof text, "%.*g", digits, cell->number);
@@ -262,30 +262,30 @@ void lk_report_round(lk_table *t, int digits) {
 	}
 }
 
-static bool same_throughout(const lk_table *t, int column) {
+static bool same_throughout(const lk_table *table, int column) {
 	char a[LK_DIGITS], b[LK_DIGITS];
 	int row = 1;
-	while (row < t->rows && strcmp(lk_cell_shown(lk_table_cell(t, 0, column), a), lk_cell_shown(lk_table_cell(t, row, column), b)) == 0) row++;
-	return row > 1 && row == t->rows;
+	while (row < table->rows && strcmp(lk_cell_shown(lk_table_cell(table, 0, column), a), lk_cell_shown(lk_table_cell(table, row, column), b)) == 0) row++;
+	return row > 1 && row == table->rows;
 }
 
-char *lk_report_same(lk_table *t, const char *const *keys, char *out, size_t size) {
+char *lk_report_same(lk_table *table, const char *const *keys, char *out, size_t size) {
 	size_t used = 0;
 	*out = '\0';
-	for (; t && t->status == LK_OK && *keys; keys++) {
+	for (; table && table->status == LK_OK && *keys; keys++) {
 		char digits[LK_DIGITS];
-		int column = column_of(t, *keys);
-		if (column < 0 || t->columns[column].hidden || !same_throughout(t, column)) continue;
-		const char *shown = lk_cell_shown(lk_table_cell(t, 0, column), digits);
-		t->columns[column].hidden = true;
+		int column = column_of(table, *keys);
+		if (column < 0 || table->columns[column].hidden || !same_throughout(table, column)) continue;
+		const char *shown = lk_cell_shown(lk_table_cell(table, 0, column), digits);
+		table->columns[column].hidden = true;
 		if (!*shown || used >= size) continue;
-		int length = snprintf(out + used, size - used, "%s%s %.60s", used ? ", " : "", t->columns[column].title, shown);
+		int length = snprintf(out + used, size - used, "%s%s %.60s", used ? ", " : "", table->columns[column].title, shown);
 		used += length > 0 ? (size_t)length : 0;
 	}
 	return out;
 }
 
-lk_status lk_report_table_with(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most,
+lk_status lk_report_table_with(lk_report *writer, const char *title, const char *note, bool wide, lk_table *table, int most,
                                lk_report_more *more, const void *context, lk_error *err) {
 	lk_status status = LK_OK;
 	if (!table || table->status != LK_OK) {
@@ -294,17 +294,17 @@ lk_status lk_report_table_with(lk_report *r, const char *title, const char *note
 	}
 	int rows = most > 0 && table->rows > most ? most : table->rows;
 	if (rows > 0) {
-		lk_report_panel(r, "table", title, note, wide);
-		put_columns(r, table);
-		put_rows(r, table, rows);
-		if (rows < table->rows) lk_json_put_integer(r, "left_out", table->rows - rows);
-		if (more) status = more(r, context, err);
-		lk_report_panel_end(r);
+		lk_report_panel(writer, "table", title, note, wide);
+		put_columns(writer, table);
+		put_rows(writer, table, rows);
+		if (rows < table->rows) lk_json_put_integer(writer, "left_out", table->rows - rows);
+		if (more) status = more(writer, context, err);
+		lk_report_panel_end(writer);
 	}
 	lk_table_free(table);
 	return status;
 }
 
-lk_status lk_report_table(lk_report *r, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err) {
-	return lk_report_table_with(r, title, note, wide, table, most, NULL, NULL, err);
+lk_status lk_report_table(lk_report *writer, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err) {
+	return lk_report_table_with(writer, title, note, wide, table, most, NULL, NULL, err);
 }

@@ -31,63 +31,63 @@ enum { PARTS = sizeof parts / sizeof *parts };
 static double part_of(const lk_explain_rank *rank, int k) { return (double)*(const int64_t *)(const void *)((const char *)rank + parts[k].field); }
 
 /* Share of all devices' time. */
-static double share_of(const lk_explanation *x, int k) {
+static double share_of(const lk_explanation *explanation, int k) {
 	double sum = 0, whole = 0;
-	for (int i = 0; i < x->rank_count; i++) sum += part_of(&x->ranks[i], k), whole += (double)x->ranks[i].kernel_time_ns;
+	for (int i = 0; i < explanation->rank_count; i++) sum += part_of(&explanation->ranks[i], k), whole += (double)explanation->ranks[i].kernel_time_ns;
 	return whole > 0 ? sum / whole : 0;
 }
 
 /* ---- the verdict ---- */
 
-static void put_verdict(lk_report *r, const lk_explanation *x) {
-	const lk_explain_stall *worst = x->stall_count ? &x->stalls[0] : NULL;
+static void put_verdict(lk_report *writer, const lk_explanation *explanation) {
+	const lk_explain_stall *worst = explanation->stall_count ? &explanation->stalls[0] : NULL;
 	char text[TEXT], other[TEXT], headline[LINE], detail[LINE];
 	if (worst) snprintf(headline, sizeof headline, "%.60s: %.150s", worst->kind, worst->what);
-	snprintf(detail, sizeof detail, "%d rank%s, %d step%s, %s kernels", x->rank_count, x->rank_count == 1 ? "" : "s", x->step_count,
-	         x->step_count == 1 ? "" : "s", lk_format_thousands((double)x->kernels, text, sizeof text));
-	lk_report_verdict(r, worst ? "no" : "yes", worst ? headline : "Nothing stalls the step", detail);
-	lk_report_figures(r);
-	if (!isnan(x->step_deviation_s)) snprintf(detail, sizeof detail, "+- %s over the steps", lk_format_seconds(x->step_deviation_s, other, sizeof other));
+	snprintf(detail, sizeof detail, "%d rank%s, %d step%s, %s kernels", explanation->rank_count, explanation->rank_count == 1 ? "" : "s", explanation->step_count,
+	         explanation->step_count == 1 ? "" : "s", lk_format_thousands((double)explanation->kernels, text, sizeof text));
+	lk_report_verdict(writer, worst ? "no" : "yes", worst ? headline : "Nothing stalls the step", detail);
+	lk_report_figures(writer);
+	if (!isnan(explanation->step_deviation_s)) snprintf(detail, sizeof detail, "+- %s over the steps", lk_format_seconds(explanation->step_deviation_s, other, sizeof other));
 	else *detail = '\0';
-	lk_report_figure(r, "step", lk_format_seconds(x->step_s, text, sizeof text), detail, NULL);
-	if (worst) lk_report_figure(r, "largest stall", lk_format_seconds(worst->lost_s, text, sizeof text), lk_percent(worst->share, other, sizeof other), "of a step");
-	lk_report_figure(r, "computing", lk_percent(share_of(x, 0), text, sizeof text), NULL, "of the devices' time");
-	lk_report_figure(r, "exposed communication", lk_percent(share_of(x, 1), text, sizeof text), NULL, NULL);
-	if (x->anchors > 0) {
-		snprintf(detail, sizeof detail, "on %u collectives", x->anchors);
-		lk_report_figure(r, "clocks agree within", lk_format_seconds(x->residual_max_s, text, sizeof text), NULL, detail);
+	lk_report_figure(writer, "step", lk_format_seconds(explanation->step_s, text, sizeof text), detail, NULL);
+	if (worst) lk_report_figure(writer, "largest stall", lk_format_seconds(worst->lost_s, text, sizeof text), lk_percent(worst->share, other, sizeof other), "of a step");
+	lk_report_figure(writer, "computing", lk_percent(share_of(explanation, 0), text, sizeof text), NULL, "of the devices' time");
+	lk_report_figure(writer, "exposed communication", lk_percent(share_of(explanation, 1), text, sizeof text), NULL, NULL);
+	if (explanation->anchors > 0) {
+		snprintf(detail, sizeof detail, "on %u collectives", explanation->anchors);
+		lk_report_figure(writer, "clocks agree within", lk_format_seconds(explanation->residual_max_s, text, sizeof text), NULL, detail);
 	}
-	lk_json_array_end(r);
+	lk_json_array_end(writer);
 	if (worst) {
-		lk_report_facts(r);
-		lk_report_fact(r, "evidence", worst->evidence);
-		lk_report_fact(r, "remedy", worst->remedy);
-		lk_json_array_end(r);
+		lk_report_facts(writer);
+		lk_report_fact(writer, "evidence", worst->evidence);
+		lk_report_fact(writer, "remedy", worst->remedy);
+		lk_json_array_end(writer);
 	}
-	lk_report_panel_end(r);
+	lk_report_panel_end(writer);
 }
 
-static void put_waterfall(lk_report *r, const lk_explanation *x) {
+static void put_waterfall(lk_report *writer, const lk_explanation *explanation) {
 	double sum = 0;
-	lk_report_panel(r, "waterfall", "From computing to the measured step", "mean over ranks and steps", true);
-	lk_json_array(r, "steps");
+	lk_report_panel(writer, "waterfall", "From computing to the measured step", "mean over ranks and steps", true);
+	lk_json_array(writer, "steps");
 	for (int k = 0; k < PARTS; k++) {
-		double seconds = share_of(x, k) * x->step_s;
+		double seconds = share_of(explanation, k) * explanation->step_s;
 		sum += seconds;
-		if (seconds > 0) lk_report_fall(r, parts[k].key, parts[k].label, seconds, NULL, false);
+		if (seconds > 0) lk_report_fall(writer, parts[k].key, parts[k].label, seconds, NULL, false);
 	}
-	if (fabs(x->step_s - sum) > 0.002 * x->step_s) lk_report_fall(r, "bubble", "between steps", x->step_s - sum, NULL, false);
-	lk_report_fall(r, "total", "measured step", x->step_s, NULL, true);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	if (fabs(explanation->step_s - sum) > 0.002 * explanation->step_s) lk_report_fall(writer, "bubble", "between steps", explanation->step_s - sum, NULL, false);
+	lk_report_fall(writer, "total", "measured step", explanation->step_s, NULL, true);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* ---- ranks ---- */
 
 /* Whether it is a straggler, as the stalls say. */
-static const char *mark_of(const lk_explanation *x, int rank) {
-	for (int i = 0; i < x->stall_count; i++)
-		if (x->stalls[i].subject == rank && strcmp(x->stalls[i].kind, "straggler") == 0) return "straggler";
+static const char *mark_of(const lk_explanation *explanation, int rank) {
+	for (int i = 0; i < explanation->stall_count; i++)
+		if (explanation->stalls[i].subject == rank && strcmp(explanation->stalls[i].kind, "straggler") == 0) return "straggler";
 	return NULL;
 }
 
@@ -100,60 +100,60 @@ static int by_loss(const void *a, const void *b) {
 	return ((*x)->rank > (*y)->rank) - ((*x)->rank < (*y)->rank);
 }
 
-static lk_status put_ranks(lk_report *r, const lk_explanation *x, lk_error *err) {
-	const lk_explain_rank **order = malloc(((size_t)x->rank_count + 1) * sizeof *order);
+static lk_status put_ranks(lk_report *writer, const lk_explanation *explanation, lk_error *err) {
+	const lk_explain_rank **order = malloc(((size_t)explanation->rank_count + 1) * sizeof *order);
 	char name[TEXT];
 	if (!order) return lk_oom(err);
-	for (int i = 0; i < x->rank_count; i++) order[i] = &x->ranks[i];
-	qsort(order, (size_t)x->rank_count, sizeof *order, by_loss);
-	lk_report_panel(r, "bars", "Where each rank's time goes", "a step, those that lose most first; stragglers keep the others waiting", true);
-	lk_json_put_text(r, "unit", "s");
-	lk_json_array(r, "parts");
-	for (int k = 0; k < PARTS; k++) lk_report_part(r, parts[k].key, parts[k].label);
-	lk_json_array_end(r);
-	lk_json_array(r, "rows");
-	for (int i = 0; i < x->rank_count && i < MOST_RANKS; i++) {
+	for (int i = 0; i < explanation->rank_count; i++) order[i] = &explanation->ranks[i];
+	qsort(order, (size_t)explanation->rank_count, sizeof *order, by_loss);
+	lk_report_panel(writer, "bars", "Where each rank's time goes", "a step, those that lose most first; stragglers keep the others waiting", true);
+	lk_json_put_text(writer, "unit", "s");
+	lk_json_array(writer, "parts");
+	for (int k = 0; k < PARTS; k++) lk_report_part(writer, parts[k].key, parts[k].label);
+	lk_json_array_end(writer);
+	lk_json_array(writer, "rows");
+	for (int i = 0; i < explanation->rank_count && i < MOST_RANKS; i++) {
 		double values[PARTS];
 		for (int k = 0; k < PARTS; k++) values[k] = part_of(order[i], k) * 1e-9 / (order[i]->steps > 0 ? order[i]->steps : 1);
 		snprintf(name, sizeof name, "rank %d", order[i]->rank);
-		lk_report_row(r, name, mark_of(x, order[i]->rank), values, PARTS);
+		lk_report_row(writer, name, mark_of(explanation, order[i]->rank), values, PARTS);
 	}
-	lk_json_array_end(r);
-	if (x->rank_count > MOST_RANKS) lk_json_put_integer(r, "left_out", x->rank_count - MOST_RANKS);
-	lk_report_panel_end(r);
+	lk_json_array_end(writer);
+	if (explanation->rank_count > MOST_RANKS) lk_json_put_integer(writer, "left_out", explanation->rank_count - MOST_RANKS);
+	lk_report_panel_end(writer);
 	free(order);
 	return LK_OK;
 }
 
 /* ---- steps ---- */
 
-static void put_steps(lk_report *r, const lk_explanation *x) {
+static void put_steps(lk_report *writer, const lk_explanation *explanation) {
 	char name[TEXT];
-	int shown = x->step_rows < MOST_STEPS ? x->step_rows : MOST_STEPS;
-	if (x->step_rows <= x->rank_count) return; /* the ranks' bars say it */
-	lk_report_panel(r, "bars", "Step by step", "by rank, then time", false);
-	lk_json_put_text(r, "unit", "s");
-	lk_json_array(r, "parts");
-	for (int k = 0; k < 3; k++) lk_report_part(r, parts[k].key, parts[k].label);
-	lk_report_part(r, "idle", "idle");
-	lk_json_array_end(r);
-	lk_json_array(r, "rows");
+	int shown = explanation->step_rows < MOST_STEPS ? explanation->step_rows : MOST_STEPS;
+	if (explanation->step_rows <= explanation->rank_count) return; /* the ranks' bars say it */
+	lk_report_panel(writer, "bars", "Step by step", "by rank, then time", false);
+	lk_json_put_text(writer, "unit", "s");
+	lk_json_array(writer, "parts");
+	for (int k = 0; k < 3; k++) lk_report_part(writer, parts[k].key, parts[k].label);
+	lk_report_part(writer, "idle", "idle");
+	lk_json_array_end(writer);
+	lk_json_array(writer, "rows");
 	for (int i = 0; i < shown; i++) {
-		const lk_explain_step *s = &x->steps[i];
-		const double values[] = {(double)s->compute_ns * 1e-9, (double)s->exposed_communication_ns * 1e-9, (double)s->exposed_memory_ns * 1e-9,
-		                         (double)s->idle_ns * 1e-9};
-		if (x->rank_count > 1) snprintf(name, sizeof name, "rank %d, step %lld", s->rank, (long long)s->number);
-		else snprintf(name, sizeof name, "step %lld", (long long)s->number);
-		lk_report_row(r, name, NULL, values, 4);
+		const lk_explain_step *step = &explanation->steps[i];
+		const double values[] = {(double)step->compute_ns * 1e-9, (double)step->exposed_communication_ns * 1e-9, (double)step->exposed_memory_ns * 1e-9,
+		                         (double)step->idle_ns * 1e-9};
+		if (explanation->rank_count > 1) snprintf(name, sizeof name, "rank %d, step %lld", step->rank, (long long)step->number);
+		else snprintf(name, sizeof name, "step %lld", (long long)step->number);
+		lk_report_row(writer, name, NULL, values, 4);
 	}
-	lk_json_array_end(r);
-	if (shown < x->step_rows) lk_json_put_integer(r, "left_out", x->step_rows - shown);
-	lk_report_panel_end(r);
+	lk_json_array_end(writer);
+	if (shown < explanation->step_rows) lk_json_put_integer(writer, "left_out", explanation->step_rows - shown);
+	lk_report_panel_end(writer);
 }
 
 /* ---- communication ---- */
 
-static bool has_rate(const lk_explain_comm *c) { return c->busbw > 0 && c->bytes > 0 && c->count > 0; }
+static bool has_rate(const lk_explain_comm *comm) { return comm->busbw > 0 && comm->bytes > 0 && comm->count > 0; }
 
 /* A colour for each row: its points and the model's curve have it. */
 static char *comm_key(int row, char out[TEXT]) {
@@ -162,182 +162,182 @@ static char *comm_key(int row, char out[TEXT]) {
 	return out;
 }
 
-static void put_measured(lk_report *r, const lk_explanation *x, int row) {
-	const lk_explain_comm *c = &x->comm[row];
+static void put_measured(lk_report *writer, const lk_explanation *explanation, int row) {
+	const lk_explain_comm *comm = &explanation->comm[row];
 	char name[LINE], text[LINE], key[TEXT];
-	if (!has_rate(c)) return;
-	snprintf(name, sizeof name, "%.60s%s%.80s", c->kind, *c->group ? ", " : "", c->group);
-	snprintf(text, sizeof text, "%.200s: %llu%s", name, (unsigned long long)c->count, c->matched == c->count ? "" : ", waiting counted too");
-	lk_report_series(r, name, comm_key(row, key), false);
-	lk_report_point(r, c->bytes / (double)c->count, c->busbw * 1e9, text, NULL);
-	lk_report_series_end(r);
+	if (!has_rate(comm)) return;
+	snprintf(name, sizeof name, "%.60s%s%.80s", comm->kind, *comm->group ? ", " : "", comm->group);
+	snprintf(text, sizeof text, "%.200s: %llu%s", name, (unsigned long long)comm->count, comm->matched == comm->count ? "" : ", waiting counted too");
+	lk_report_series(writer, name, comm_key(row, key), false);
+	lk_report_point(writer, comm->bytes / (double)comm->count, comm->busbw * 1e9, text, NULL);
+	lk_report_series_end(writer);
 }
 
 /* The part of a curve near the messages that were sent: a hundredth of their size to a hundred times. */
-static void put_curve(lk_report *r, const lk_explanation *x, const lk_explain_curve *curve) {
+static void put_curve(lk_report *writer, const lk_explanation *explanation, const lk_explain_curve *curve) {
 	const double far = 128;
-	const lk_explain_comm *c = &x->comm[curve->comm];
-	double sent = c->bytes / (double)c->count;
+	const lk_explain_comm *comm = &explanation->comm[curve->comm];
+	double sent = comm->bytes / (double)comm->count;
 	char name[LINE], key[TEXT];
-	if (!has_rate(c)) return;
+	if (!has_rate(comm)) return;
 	snprintf(name, sizeof name, "model: %.60s of %d on %d node%s", curve->kind, curve->ranks, curve->nodes, curve->nodes == 1 ? "" : "s");
-	lk_report_series(r, name, comm_key(curve->comm, key), true);
+	lk_report_series(writer, name, comm_key(curve->comm, key), true);
 	for (int k = 0; k < curve->count; k++)
 		if (curve->busbw[k] > 0 && curve->bytes[k] > sent / far && curve->bytes[k] < sent * far)
-			lk_report_point(r, curve->bytes[k], curve->busbw[k] * 1e9, NULL, NULL);
-	lk_report_series_end(r);
+			lk_report_point(writer, curve->bytes[k], curve->busbw[k] * 1e9, NULL, NULL);
+	lk_report_series_end(writer);
 }
 
-static void put_collectives(lk_report *r, const lk_explanation *x) {
+static void put_collectives(lk_report *writer, const lk_explanation *explanation) {
 	char note[2 * LINE];
 	int any = 0;
-	for (int i = 0; i < x->comm_count; i++) any += has_rate(&x->comm[i]);
+	for (int i = 0; i < explanation->comm_count; i++) any += has_rate(&explanation->comm[i]);
 	if (!any) return;
-	snprintf(note, sizeof note, "points: measured, mean size and mean rate of each kind and group; %s%.300s", x->curve_count ? "lines: the model on " : "no curves of the model: ",
-	         x->curve_count ? x->held_against : x->no_curves ? x->no_curves : "");
-	lk_report_panel(r, "scatter", "Collectives: bus bandwidth over size", note, false);
-	lk_json_put_text(r, "role", "collectives");
-	lk_report_axis(r, "x", "mean size of a message", "B", true);
-	lk_report_axis(r, "y", "bus bandwidth, as nccl-tests define it", "B/s", true);
-	lk_json_array(r, "series");
-	for (int i = 0; i < x->curve_count; i++) put_curve(r, x, &x->curves[i]);
-	for (int i = 0; i < x->comm_count; i++) put_measured(r, x, i);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	snprintf(note, sizeof note, "points: measured, mean size and mean rate of each kind and group; %s%.300s", explanation->curve_count ? "lines: the model on " : "no curves of the model: ",
+	         explanation->curve_count ? explanation->held_against : explanation->no_curves ? explanation->no_curves : "");
+	lk_report_panel(writer, "scatter", "Collectives: bus bandwidth over size", note, false);
+	lk_json_put_text(writer, "role", "collectives");
+	lk_report_axis(writer, "x", "mean size of a message", "B", true);
+	lk_report_axis(writer, "y", "bus bandwidth, as nccl-tests define it", "B/s", true);
+	lk_json_array(writer, "series");
+	for (int i = 0; i < explanation->curve_count; i++) put_curve(writer, explanation, &explanation->curves[i]);
+	for (int i = 0; i < explanation->comm_count; i++) put_measured(writer, explanation, i);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* ---- kernels under their roof ---- */
 
-static double each_s(const lk_explain_shaped *s) { return s->total_ns * 1e-9 / (double)s->count; }
+static double each_s(const lk_explain_shaped *shaped) { return shaped->total_ns * 1e-9 / (double)shaped->count; }
 
 /* What has a place under the roof: operations that multiply. The table has the others. */
-static bool on_roofline(const lk_explain_shaped *s) {
-	return s->count && s->flops > 0 && s->bytes > 0 && s->total_ns > 0 && s->peak_flops > 0;
+static bool on_roofline(const lk_explain_shaped *shaped) {
+	return shaped->count && shaped->flops > 0 && shaped->bytes > 0 && shaped->total_ns > 0 && shaped->peak_flops > 0;
 }
 
 /* How many of the costliest are drawn, and between which intensities. */
-static int few_shaped(const lk_explanation *x, double *low, double *high) {
+static int few_shaped(const lk_explanation *explanation, double *low, double *high) {
 	int drawn = 0, end = 0;
 	*low = INFINITY, *high = 0;
-	for (; end < x->shaped_count && drawn < MOST_POINTS; end++) {
-		const lk_explain_shaped *s = &x->shaped[end];
-		if (!on_roofline(s)) continue;
-		*low = fmin(*low, s->flops / s->bytes), *high = fmax(*high, s->flops / s->bytes);
+	for (; end < explanation->shaped_count && drawn < MOST_POINTS; end++) {
+		const lk_explain_shaped *shaped = &explanation->shaped[end];
+		if (!on_roofline(shaped)) continue;
+		*low = fmin(*low, shaped->flops / shaped->bytes), *high = fmax(*high, shaped->flops / shaped->bytes);
 		drawn++;
 	}
 	return drawn ? end : 0;
 }
 
-static bool seen_before(const lk_explanation *x, int i, bool by_peak) {
+static bool seen_before(const lk_explanation *explanation, int i, bool by_peak) {
 	for (int k = 0; k < i; k++) {
-		const lk_explain_shaped *a = &x->shaped[k], *b = &x->shaped[i];
+		const lk_explain_shaped *a = &explanation->shaped[k], *b = &explanation->shaped[i];
 		if (on_roofline(a) && (by_peak ? a->peak_flops == b->peak_flops : strcmp(a->kind, b->kind) == 0)) return true;
 	}
 	return false;
 }
 
 /* Memory bandwidth up to the peak of a number format; formats with the same peak have one roof. */
-static void put_roof(lk_report *r, const lk_explanation *x, const lk_explain_shaped *s, double low, double high) {
-	double ridge = s->peak_flops / x->memory_rate;
+static void put_roof(lk_report *writer, const lk_explanation *explanation, const lk_explain_shaped *shaped, double low, double high) {
+	double ridge = shaped->peak_flops / explanation->memory_rate;
 	char name[LINE];
-	snprintf(name, sizeof name, "roof: memory bandwidth, then %.20s peak", s->dtype);
-	lk_report_series(r, name, "roof", true);
-	if (low < ridge) lk_report_point(r, low, low * x->memory_rate, NULL, NULL);
-	lk_report_point(r, fmax(ridge, low), s->peak_flops, NULL, NULL);
-	if (high > ridge) lk_report_point(r, high, s->peak_flops, NULL, NULL);
-	lk_report_series_end(r);
+	snprintf(name, sizeof name, "roof: memory bandwidth, then %.20s peak", shaped->dtype);
+	lk_report_series(writer, name, "roof", true);
+	if (low < ridge) lk_report_point(writer, low, low * explanation->memory_rate, NULL, NULL);
+	lk_report_point(writer, fmax(ridge, low), shaped->peak_flops, NULL, NULL);
+	if (high > ridge) lk_report_point(writer, high, shaped->peak_flops, NULL, NULL);
+	lk_report_series_end(writer);
 }
 
-static void put_shaped(lk_report *r, const lk_explanation *x, const char *kind, int end) {
+static void put_shaped(lk_report *writer, const lk_explanation *explanation, const char *kind, int end) {
 	char text[2 * LINE], each[TEXT], all[TEXT];
-	lk_report_series(r, kind, kind, false);
+	lk_report_series(writer, kind, kind, false);
 	for (int i = 0; i < end; i++) {
-		const lk_explain_shaped *s = &x->shaped[i];
-		if (!on_roofline(s) || strcmp(s->kind, kind) != 0) continue;
-		snprintf(text, sizeof text, "%.60s %.120s %.20s: %s each, %llu, %s together, %.0f %% of the roof", s->operation, s->shapes, s->dtype,
-		         lk_format_seconds(each_s(s), each, sizeof each), (unsigned long long)s->count,
-		         lk_format_seconds(s->total_ns * 1e-9, all, sizeof all), 100 * s->roof);
-		lk_report_point(r, s->flops / s->bytes, s->flops / each_s(s), text, NULL);
+		const lk_explain_shaped *shaped = &explanation->shaped[i];
+		if (!on_roofline(shaped) || strcmp(shaped->kind, kind) != 0) continue;
+		snprintf(text, sizeof text, "%.60s %.120s %.20s: %s each, %llu, %s together, %.0f %% of the roof", shaped->operation, shaped->shapes, shaped->dtype,
+		         lk_format_seconds(each_s(shaped), each, sizeof each), (unsigned long long)shaped->count,
+		         lk_format_seconds(shaped->total_ns * 1e-9, all, sizeof all), 100 * shaped->roof);
+		lk_report_point(writer, shaped->flops / shaped->bytes, shaped->flops / each_s(shaped), text, NULL);
 	}
-	lk_report_series_end(r);
+	lk_report_series_end(writer);
 }
 
-static void put_roofline(lk_report *r, const lk_explanation *x) {
+static void put_roofline(lk_report *writer, const lk_explanation *explanation) {
 	double low, high;
-	int end = few_shaped(x, &low, &high);
+	int end = few_shaped(explanation, &low, &high);
 	char note[2 * LINE], share[TEXT];
-	const char *why = x->no_roofline ? x->no_roofline : x->shaped_count && !end ? "no operation of known shape multiplies matrices" : NULL;
+	const char *why = explanation->no_roofline ? explanation->no_roofline : explanation->shaped_count && !end ? "no operation of known shape multiplies matrices" : NULL;
 	if (why) {
-		lk_report_panel(r, "text", "Kernels under their roof", NULL, false);
-		lk_json_array(r, "lines");
+		lk_report_panel(writer, "text", "Kernels under their roof", NULL, false);
+		lk_json_array(writer, "lines");
 		snprintf(note, sizeof note, "There is no roofline: %.400s.", why);
-		lk_report_text(r, note);
-		lk_json_array_end(r);
-		lk_report_panel_end(r);
+		lk_report_text(writer, note);
+		lk_json_array_end(writer);
+		lk_report_panel_end(writer);
 	}
 	if (why || !end) return;
-	snprintf(note, sizeof note, "the costliest operations of known shape against %.100s; %s of all kernel time has a known shape", x->held_against,
-	         lk_percent(x->shaped_share, share, sizeof share));
-	lk_report_panel(r, "scatter", "Kernels under their roof", note, false);
-	lk_json_put_text(r, "role", "roofline");
-	lk_report_axis(r, "x", "arithmetic intensity", "FLOP/B", true);
-	lk_report_axis(r, "y", "rate", "FLOP/s", true);
-	lk_json_array(r, "series");
+	snprintf(note, sizeof note, "the costliest operations of known shape against %.100s; %s of all kernel time has a known shape", explanation->held_against,
+	         lk_percent(explanation->shaped_share, share, sizeof share));
+	lk_report_panel(writer, "scatter", "Kernels under their roof", note, false);
+	lk_json_put_text(writer, "role", "roofline");
+	lk_report_axis(writer, "x", "arithmetic intensity", "FLOP/B", true);
+	lk_report_axis(writer, "y", "rate", "FLOP/s", true);
+	lk_json_array(writer, "series");
 	for (int i = 0; i < end; i++)
-		if (on_roofline(&x->shaped[i]) && !seen_before(x, i, true)) put_roof(r, x, &x->shaped[i], low / 4, high * 2);
+		if (on_roofline(&explanation->shaped[i]) && !seen_before(explanation, i, true)) put_roof(writer, explanation, &explanation->shaped[i], low / 4, high * 2);
 	for (int i = 0; i < end; i++)
-		if (on_roofline(&x->shaped[i]) && !seen_before(x, i, false)) put_shaped(r, x, x->shaped[i].kind, end);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+		if (on_roofline(&explanation->shaped[i]) && !seen_before(explanation, i, false)) put_shaped(writer, explanation, explanation->shaped[i].kind, end);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
-static void put_critical(lk_report *r, const lk_explanation *x) {
-	const lk_critical_path *path = &x->critical;
+static void put_critical(lk_report *writer, const lk_explanation *explanation) {
+	const lk_critical_path *path = &explanation->critical;
 	if (!path->part_count) return;
-	lk_report_panel(r, "bars", "The critical path", "the chain of work that the step hangs on", false);
-	lk_json_put_text(r, "unit", "s");
-	lk_json_array(r, "parts");
-	lk_report_part(r, "gemm", "on the path");
-	lk_json_array_end(r);
-	lk_json_array(r, "rows");
-	for (int i = 0; i < path->part_count; i++) lk_report_row(r, path->parts[i].kind, NULL, &path->parts[i].seconds, 1);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_report_panel(writer, "bars", "The critical path", "the chain of work that the step hangs on", false);
+	lk_json_put_text(writer, "unit", "s");
+	lk_json_array(writer, "parts");
+	lk_report_part(writer, "gemm", "on the path");
+	lk_json_array_end(writer);
+	lk_json_array(writer, "rows");
+	for (int i = 0; i < path->part_count; i++) lk_report_row(writer, path->parts[i].kind, NULL, &path->parts[i].seconds, 1);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* ---- the whole ---- */
 
-static lk_status put_table(lk_report *r, const lk_explanation *x, int which, const char *title, bool wide, int most, lk_error *err) {
-	lk_table *t = lk_explain_table(x, which, false);
-	if (t) lk_table_hide_empty(t);
-	if (which == LK_EXPLAIN_ROOFLINE) lk_report_hide(t, "kernel"); /* the table of kernels has long names enough */
-	return lk_report_table(r, title, NULL, wide, t, most, err);
+static lk_status put_table(lk_report *writer, const lk_explanation *explanation, int which, const char *title, bool wide, int most, lk_error *err) {
+	lk_table *table = lk_explain_table(explanation, which, false);
+	if (table) lk_table_hide_empty(table);
+	if (which == LK_EXPLAIN_ROOFLINE) lk_report_hide(table, "kernel"); /* the table of kernels has long names enough */
+	return lk_report_table(writer, title, NULL, wide, table, most, err);
 }
 
-static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
-	const lk_explanation *x = answer;
-	put_verdict(r, x);
-	put_waterfall(r, x);
-	LK_TRY(put_table(r, x, LK_EXPLAIN_STALLS, "Stalls, the worst first", true, MOST_ROWS, err));
-	LK_TRY(put_ranks(r, x, err));
-	put_critical(r, x);
-	put_collectives(r, x);
-	put_roofline(r, x);
-	put_steps(r, x);
-	if (x->rank_count > 1) LK_TRY(put_table(r, x, LK_EXPLAIN_STRAGGLERS, "Who keeps the others waiting", true, MOST_ROWS, err));
-	LK_TRY(put_table(r, x, LK_EXPLAIN_COMMUNICATION, "Communication", true, MOST_ROWS, err));
-	LK_TRY(put_table(r, x, LK_EXPLAIN_KERNELS, "Kernels", true, MOST_KERNELS, err));
-	LK_TRY(put_table(r, x, LK_EXPLAIN_ROOFLINE, "Operations of known shape", true, MOST_SHAPED, err));
-	LK_TRY(put_table(r, x, LK_EXPLAIN_STRETCHES, "Idle stretches", true, MOST_KERNELS, err));
-	LK_TRY(put_table(r, x, LK_EXPLAIN_OVERLAP, "Overlap of communication", false, MOST_ROWS, err));
-	LK_TRY(put_table(r, x, LK_EXPLAIN_IDLE, "Idle streams", true, MOST_ROWS, err));
-	LK_TRY(put_table(r, x, LK_EXPLAIN_QUEUE, "Queues of launches", true, MOST_ROWS, err));
-	return put_table(r, x, LK_EXPLAIN_LAUNCHES, "Launches", true, MOST_ROWS, err);
+static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+	const lk_explanation *explanation = answer;
+	put_verdict(writer, explanation);
+	put_waterfall(writer, explanation);
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STALLS, "Stalls, the worst first", true, MOST_ROWS, err));
+	LK_TRY(put_ranks(writer, explanation, err));
+	put_critical(writer, explanation);
+	put_collectives(writer, explanation);
+	put_roofline(writer, explanation);
+	put_steps(writer, explanation);
+	if (explanation->rank_count > 1) LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STRAGGLERS, "Who keeps the others waiting", true, MOST_ROWS, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_COMMUNICATION, "Communication", true, MOST_ROWS, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_KERNELS, "Kernels", true, MOST_KERNELS, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_ROOFLINE, "Operations of known shape", true, MOST_SHAPED, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STRETCHES, "Idle stretches", true, MOST_KERNELS, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_OVERLAP, "Overlap of communication", false, MOST_ROWS, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_IDLE, "Idle streams", true, MOST_ROWS, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_QUEUE, "Queues of launches", true, MOST_ROWS, err));
+	return put_table(writer, explanation, LK_EXPLAIN_LAUNCHES, "Launches", true, MOST_ROWS, err);
 }
 
-static void put_warnings(const void *answer, lk_report *r) {
-	const lk_explanation *x = answer;
-	for (int i = 0; i < x->warning_count; i++) lk_report_text(r, x->warnings[i]);
+static void put_warnings(const void *answer, lk_report *writer) {
+	const lk_explanation *explanation = answer;
+	for (int i = 0; i < explanation->warning_count; i++) lk_report_text(writer, explanation->warnings[i]);
 }
 
 static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {

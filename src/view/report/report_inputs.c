@@ -11,11 +11,11 @@
 
 enum { MIB = 1 << 20, WHOLE = 4 * MIB, MOST_HASHED = 64, MOST_NAMED = 2048, HEX = 65 };
 
-static bool add_part(lk_sha256 *h, int fd, char *buffer, off_t from, off_t size) {
+static bool add_part(lk_sha256 *sha256, int fd, char *buffer, off_t from, off_t size) {
 	while (size > 0) {
 		ssize_t got = pread(fd, buffer, size < MIB ? (size_t)size : (size_t)MIB, from);
 		if (got <= 0) return false;
-		lk_sha256_add(h, buffer, (size_t)got);
+		lk_sha256_add(sha256, buffer, (size_t)got);
 		from += got, size -= got;
 	}
 	return true;
@@ -40,24 +40,24 @@ static bool hash(int fd, off_t size, char out[HEX]) {
 	return fine;
 }
 
-static void put_input(lk_report *r, const char *path, bool hashed) {
+static void put_input(lk_report *writer, const char *path, bool hashed) {
 	struct stat info;
 	char hex[HEX];
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	bool known = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-	lk_json_object(r, NULL);
-	lk_json_put_text(r, "path", path);
-	if (known) lk_json_put_integer(r, "bytes", (long long)info.st_size);
-	else lk_json_put_null(r, "bytes");
-	if (known && hashed && hash(fd, info.st_size, hex)) lk_json_put_text(r, info.st_size <= WHOLE ? "sha256" : "sha256_ends", hex);
-	lk_json_object_end(r);
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "path", path);
+	if (known) lk_json_put_integer(writer, "bytes", (long long)info.st_size);
+	else lk_json_put_null(writer, "bytes");
+	if (known && hashed && hash(fd, info.st_size, hex)) lk_json_put_text(writer, info.st_size <= WHOLE ? "sha256" : "sha256_ends", hex);
+	lk_json_object_end(writer);
 	if (fd >= 0) close(fd);
 }
 
-void lk_report_inputs(lk_report *r, const lk_inputs *inputs) {
+void lk_report_inputs(lk_report *writer, const lk_inputs *inputs) {
 	int named = inputs->count < MOST_NAMED ? inputs->count : MOST_NAMED;
-	lk_json_array(r, "inputs");
-	for (int i = 0; i < named; i++) put_input(r, inputs->paths[i], i < MOST_HASHED);
-	lk_json_array_end(r);
-	if (named < inputs->count) lk_json_put_integer(r, "inputs_left_out", inputs->count - named);
+	lk_json_array(writer, "inputs");
+	for (int i = 0; i < named; i++) put_input(writer, inputs->paths[i], i < MOST_HASHED);
+	lk_json_array_end(writer);
+	if (named < inputs->count) lk_json_put_integer(writer, "inputs_left_out", inputs->count - named);
 }

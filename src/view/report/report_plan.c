@@ -10,78 +10,78 @@
 
 enum { TEXT = 64, LINE = 256, PARTS = 32 };
 
-static const lk_plan_choice *best_of(const lk_plan *p) { return p->best >= 0 ? p->counts[p->best].choices : NULL; }
+static const lk_plan_choice *best_of(const lk_plan *plan) { return plan->best >= 0 ? plan->counts[plan->best].choices : NULL; }
 
 /* ---- the verdict ---- */
 
-static void put_verdict(lk_report *r, const lk_plan *p) {
-	const lk_plan_choice *best = best_of(p);
+static void put_verdict(lk_report *writer, const lk_plan *plan) {
+	const lk_plan_choice *best = best_of(plan);
 	char text[TEXT], low[TEXT], high[TEXT], detail[LINE], range[LINE];
 	double layouts = 0;
-	for (int i = 0; i < p->count; i++) layouts += (double)p->counts[i].layouts;
+	for (int i = 0; i < plan->count; i++) layouts += (double)plan->counts[i].layouts;
 	if (best) snprintf(detail, sizeof detail, "the fastest of %s layouts, on %d GPUs", lk_format_thousands(layouts, text, sizeof text), best->gpus);
-	else lk_copy(detail, sizeof detail, p->count && p->counts[0].nothing ? p->counts[0].nothing : "no layout fits");
-	lk_report_verdict(r, best ? "yes" : "no", best ? best->layout : "Nothing fits", detail);
-	lk_report_figures(r);
+	else lk_copy(detail, sizeof detail, plan->count && plan->counts[0].nothing ? plan->counts[0].nothing : "no layout fits");
+	lk_report_verdict(writer, best ? "yes" : "no", best ? best->layout : "Nothing fits", detail);
+	lk_report_figures(writer);
 	if (best) {
 		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", lk_format_seconds(best->step_time_low_s, low, sizeof low),
 		         lk_format_seconds(best->step_time_high_s, high, sizeof high));
-		lk_report_figure(r, "step time", lk_format_seconds(best->step_time_s, text, sizeof text), range, "80 % range");
+		lk_report_figure(writer, "step time", lk_format_seconds(best->step_time_s, text, sizeof text), range, "80 % range");
 		if (best->tokens_per_s_per_gpu > 0)
-			lk_report_figure(r, "tokens/s/GPU", lk_format_thousands(best->tokens_per_s_per_gpu, text, sizeof text), NULL, NULL);
-		if (best->mfu > 0) lk_report_figure(r, "MFU", lk_percent(best->mfu, text, sizeof text), NULL, NULL);
-		lk_report_figure(r, "memory", lk_format_bytes(best->peak_bytes, text, sizeof text), NULL, "fullest rank");
-		if (best->days > 0) lk_report_figure(r, "days of training", lk_fixed(best->days, 1, text, sizeof text), NULL, NULL);
-		if (best->gpu_hours > 0) lk_report_figure(r, "GPU-hours", lk_format_count(best->gpu_hours, text, sizeof text), NULL, NULL);
+			lk_report_figure(writer, "tokens/s/GPU", lk_format_thousands(best->tokens_per_s_per_gpu, text, sizeof text), NULL, NULL);
+		if (best->mfu > 0) lk_report_figure(writer, "MFU", lk_percent(best->mfu, text, sizeof text), NULL, NULL);
+		lk_report_figure(writer, "memory", lk_format_bytes(best->peak_bytes, text, sizeof text), NULL, "fullest rank");
+		if (best->days > 0) lk_report_figure(writer, "days of training", lk_fixed(best->days, 1, text, sizeof text), NULL, NULL);
+		if (best->gpu_hours > 0) lk_report_figure(writer, "GPU-hours", lk_format_count(best->gpu_hours, text, sizeof text), NULL, NULL);
 	}
-	lk_json_array_end(r);
-	lk_report_facts(r);
-	lk_report_fact(r, "model", p->model);
-	lk_report_fact(r, "cluster", p->cluster);
-	snprintf(detail, sizeof detail, "%d sequences of %d tokens a step", p->gbs, p->seq);
-	lk_report_fact(r, "batch", detail);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_json_array_end(writer);
+	lk_report_facts(writer);
+	lk_report_fact(writer, "model", plan->model);
+	lk_report_fact(writer, "cluster", plan->cluster);
+	snprintf(detail, sizeof detail, "%d sequences of %d tokens a step", plan->gbs, plan->seq);
+	lk_report_fact(writer, "batch", detail);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* ---- the front ---- */
 
 /* What a choice costs and takes: GPU-hours and days of the training, or of a step. */
-static double cost_of(const lk_plan *p, const lk_plan_choice *c) { return p->tokens > 0 ? c->gpu_hours : c->step_time_s * c->gpus; }
-static double time_of(const lk_plan *p, const lk_plan_choice *c) { return p->tokens > 0 ? c->days : c->step_time_s; }
+static double cost_of(const lk_plan *plan, const lk_plan_choice *choice) { return plan->tokens > 0 ? choice->gpu_hours : choice->step_time_s * choice->gpus; }
+static double time_of(const lk_plan *plan, const lk_plan_choice *choice) { return plan->tokens > 0 ? choice->days : choice->step_time_s; }
 
 /* Megatron-LM's launch line, or the command that predicts it. */
-static const char *launch_of(const lk_plan *p, const lk_plan_choice *c) {
+static const char *launch_of(const lk_plan *plan, const lk_plan_choice *choice) {
 	const char *line;
 	lk_error err = {0};
-	return lk_plan_launch(p, c, LK_EMIT_MEGATRON, &line, &err) == LK_OK ? line : c->reproduce;
+	return lk_plan_launch(plan, choice, LK_EMIT_MEGATRON, &line, &err) == LK_OK ? line : choice->reproduce;
 }
 
-static void put_front_series(lk_report *r, const lk_plan *p, const char *name, const char *key, bool front) {
+static void put_front_series(lk_report *writer, const lk_plan *plan, const char *name, const char *key, bool front) {
 	char text[LINE], step[TEXT];
-	lk_report_series(r, name, key, false);
-	for (int i = 0; i < p->count; i++)
-		for (int k = 0; k < p->counts[i].choice_count; k++) {
-			const lk_plan_choice *c = &p->counts[i].choices[k];
-			if ((c->pareto && k == 0) != front) continue;
-			snprintf(text, sizeof text, "%d GPUs: %.150s, step %s", c->gpus, c->layout, lk_format_seconds(c->step_time_s, step, sizeof step));
-			lk_report_point(r, cost_of(p, c), time_of(p, c), text, launch_of(p, c));
+	lk_report_series(writer, name, key, false);
+	for (int i = 0; i < plan->count; i++)
+		for (int k = 0; k < plan->counts[i].choice_count; k++) {
+			const lk_plan_choice *choice = &plan->counts[i].choices[k];
+			if ((choice->pareto && k == 0) != front) continue;
+			snprintf(text, sizeof text, "%d GPUs: %.150s, step %s", choice->gpus, choice->layout, lk_format_seconds(choice->step_time_s, step, sizeof step));
+			lk_report_point(writer, cost_of(plan, choice), time_of(plan, choice), text, launch_of(plan, choice));
 		}
-	lk_report_series_end(r);
+	lk_report_series_end(writer);
 }
 
-static void put_front(lk_report *r, const lk_plan *p) {
-	bool days = p->tokens > 0;
-	lk_report_panel(r, "scatter", days ? "Time against GPU-hours" : "Step time against GPU-seconds",
+static void put_front(lk_report *writer, const lk_plan *plan) {
+	bool days = plan->tokens > 0;
+	lk_report_panel(writer, "scatter", days ? "Time against GPU-hours" : "Step time against GPU-seconds",
 	                "click a point for its launch line; on the front nothing is faster for fewer GPU-hours", true);
-	lk_json_put_text(r, "role", "pareto");
-	lk_report_axis(r, "x", days ? "GPU-hours of the training" : "GPU-seconds of a step", "", false);
-	lk_report_axis(r, "y", days ? "time of the training" : "step time", days ? "days" : "s", false);
-	lk_json_array(r, "series");
-	put_front_series(r, p, "the front", "front", true);
-	put_front_series(r, p, "other layouts", "other", false);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_json_put_text(writer, "role", "pareto");
+	lk_report_axis(writer, "x", days ? "GPU-hours of the training" : "GPU-seconds of a step", "", false);
+	lk_report_axis(writer, "y", days ? "time of the training" : "step time", days ? "days" : "s", false);
+	lk_json_array(writer, "series");
+	put_front_series(writer, plan, "the front", "front", true);
+	put_front_series(writer, plan, "other layouts", "other", false);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* ---- where the time goes ---- */
@@ -99,89 +99,89 @@ static int parts_of(const lk_plan_count *count, const lk_time_part *out[PARTS]) 
 	return parts;
 }
 
-static void put_times(lk_report *r, const lk_plan_count *count) {
+static void put_times(lk_report *writer, const lk_plan_count *count) {
 	const lk_time_part *parts[PARTS];
 	int used = parts_of(count, parts);
 	char title[TEXT], name[LINE];
 	if (!used) return;
 	snprintf(title, sizeof title, "Where a step goes on %d GPUs", count->gpus);
-	lk_report_panel(r, "bars", title, "exposed time, mean over the stages; the fastest layout first", true);
-	lk_json_put_text(r, "unit", "s");
-	lk_json_array(r, "parts");
-	for (int k = 0; k < used; k++) lk_report_part(r, parts[k]->key, parts[k]->label);
-	lk_json_array_end(r);
-	lk_json_array(r, "rows");
+	lk_report_panel(writer, "bars", title, "exposed time, mean over the stages; the fastest layout first", true);
+	lk_json_put_text(writer, "unit", "s");
+	lk_json_array(writer, "parts");
+	for (int k = 0; k < used; k++) lk_report_part(writer, parts[k]->key, parts[k]->label);
+	lk_json_array_end(writer);
+	lk_json_array(writer, "rows");
 	for (int i = 0; i < count->choice_count; i++) {
-		const lk_plan_choice *c = &count->choices[i];
+		const lk_plan_choice *choice = &count->choices[i];
 		double values[PARTS] = {0};
 		for (int k = 0; k < used; k++)
-			for (int b = 0; b < c->breakdown_count; b++)
-				if (strcmp(c->breakdown[b].key, parts[k]->key) == 0) values[k] = c->breakdown[b].exposed_s;
-		snprintf(name, sizeof name, "tp %d pp %d vp %d cp %d ep %d mbs %d", c->tp, c->pp, c->vp, c->cp, c->ep, c->mbs);
-		lk_report_row(r, name, NULL, values, used);
+			for (int b = 0; b < choice->breakdown_count; b++)
+				if (strcmp(choice->breakdown[b].key, parts[k]->key) == 0) values[k] = choice->breakdown[b].exposed_s;
+		snprintf(name, sizeof name, "tp %d pp %d vp %d cp %d ep %d mbs %d", choice->tp, choice->pp, choice->vp, choice->cp, choice->ep, choice->mbs);
+		lk_report_row(writer, name, NULL, values, used);
 	}
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
-static void put_tornado(lk_report *r, const lk_plan_count *count) {
+static void put_tornado(lk_report *writer, const lk_plan_count *count) {
 	if (!count->sensitivity_count) return;
-	lk_report_panel(r, "tornado", "Rates 10 % lower or higher", "what they make of the fastest layout's step", false);
-	lk_json_put_number(r, "base", count->choices[0].step_time_s);
-	lk_json_array(r, "rows");
+	lk_report_panel(writer, "tornado", "Rates 10 % lower or higher", "what they make of the fastest layout's step", false);
+	lk_json_put_number(writer, "base", count->choices[0].step_time_s);
+	lk_json_array(writer, "rows");
 	for (int i = 0; i + 1 < count->sensitivity_count; i += 2)
-		lk_report_swing(r, count->sensitivity[i].cost, count->sensitivity[i].step_time_s, count->sensitivity[i + 1].step_time_s);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+		lk_report_swing(writer, count->sensitivity[i].cost, count->sensitivity[i].step_time_s, count->sensitivity[i + 1].step_time_s);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
-static lk_status put_search(lk_report *r, const lk_plan *p, lk_error *err) {
+static lk_status put_search(lk_report *writer, const lk_plan *plan, lk_error *err) {
 	static const lk_column columns[] = {
 		{"gpus", "GPUs", true, false}, {"layouts", "layouts", true, false}, {"too_large", "too large", true, false},
 		{"too_slow", "too slow", true, false}, {"schedules_walked", "schedules walked", true, false}, {"simulated", "simulated", true, false},
 		{"cut_short", "until too slow", true, false}, {"found_too_large", "found too large", true, false}, {"nothing", "", false, false},
 	};
 	char text[TEXT];
-	lk_table *t = lk_table_new("search", columns, 9);
-	for (int i = 0; t && i < p->count; i++) {
-		const lk_plan_count *c = &p->counts[i];
-		const uint64_t numbers[] = {c->layouts, c->too_large, c->too_slow, c->schedules_walked, c->simulated, c->cut_short, c->found_too_large};
-		lk_table_row(t);
-		lk_table_number(t, c->gpus, NULL);
+	lk_table *table = lk_table_new("search", columns, 9);
+	for (int i = 0; table && i < plan->count; i++) {
+		const lk_plan_count *count = &plan->counts[i];
+		const uint64_t numbers[] = {count->layouts, count->too_large, count->too_slow, count->schedules_walked, count->simulated, count->cut_short, count->found_too_large};
+		lk_table_row(table);
+		lk_table_number(table, count->gpus, NULL);
 		for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-			lk_table_number(t, (double)numbers[k], lk_format_thousands((double)numbers[k], text, sizeof text));
-		lk_table_text(t, c->nothing);
+			lk_table_number(table, (double)numbers[k], lk_format_thousands((double)numbers[k], text, sizeof text));
+		lk_table_text(table, count->nothing);
 	}
-	if (t) lk_table_hide_empty(t);
-	return lk_report_table(r, "The search", "too large and too slow by their bounds, closer ones once a schedule was walked; until too slow: simulated only so far; found too large: "
-	                       "with their memory walked, so not simulated", true, t, 0, err);
+	if (table) lk_table_hide_empty(table);
+	return lk_report_table(writer, "The search", "too large and too slow by their bounds, closer ones once a schedule was walked; until too slow: simulated only so far; found too large: "
+	                       "with their memory walked, so not simulated", true, table, 0, err);
 }
 
-static lk_status put_layouts(lk_report *r, const lk_plan *p, lk_error *err) {
+static lk_status put_layouts(lk_report *writer, const lk_plan *plan, lk_error *err) {
 	static const char *const keys[] = {"vp", "cp", "ep", "mbs", "zero", "recompute", "schedule", "stack", NULL};
 	char same[LINE], note[2 * LINE];
-	lk_table *t = lk_plan_table(p);
-	if (t) lk_table_hide_empty(t);
-	lk_report_same(t, keys, same, sizeof same);
+	lk_table *table = lk_plan_table(plan);
+	if (table) lk_table_hide_empty(table);
+	lk_report_same(table, keys, same, sizeof same);
 	snprintf(note, sizeof note, "the fastest of each set of degrees; why not: against the first of the same GPUs%s%s", *same ? "; all have " : "", same);
-	return lk_report_table(r, "Layouts", note, true, t, 0, err);
+	return lk_report_table(writer, "Layouts", note, true, table, 0, err);
 }
 
-static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
-	const lk_plan *p = answer;
-	put_verdict(r, p);
-	if (best_of(p)) {
-		put_front(r, p);
-		put_times(r, &p->counts[p->best]);
+static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+	const lk_plan *plan = answer;
+	put_verdict(writer, plan);
+	if (best_of(plan)) {
+		put_front(writer, plan);
+		put_times(writer, &plan->counts[plan->best]);
 	}
-	LK_TRY(put_layouts(r, p, err));
-	if (best_of(p)) put_tornado(r, &p->counts[p->best]);
-	return put_search(r, p, err);
+	LK_TRY(put_layouts(writer, plan, err));
+	if (best_of(plan)) put_tornado(writer, &plan->counts[plan->best]);
+	return put_search(writer, plan, err);
 }
 
-static void put_assumptions(const void *answer, lk_report *r) {
-	const lk_plan *p = answer;
-	for (int i = 0; i < p->note_count; i++) lk_report_text(r, p->notes[i]);
+static void put_assumptions(const void *answer, lk_report *writer) {
+	const lk_plan *plan = answer;
+	for (int i = 0; i < plan->note_count; i++) lk_report_text(writer, plan->notes[i]);
 }
 
 static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {

@@ -15,44 +15,44 @@ enum { TEXT = 64, LINE = 200 };
 /* A figure with the range that follows from that of the step time: it goes with that power of it; 0: no range. */
 typedef char *shown_as(double number, char *out, size_t size);
 
-static void figure(lk_report *r, const lk_prediction *p, const char *label, double value, int power, shown_as *shown,
+static void figure(lk_report *writer, const lk_prediction *prediction, const char *label, double value, int power, shown_as *shown,
                    const char *note) {
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
-	if (power && p->step_time_s > 0 && p->step_time_low_s > 0) {
-		double a = p->step_time_low_s / p->step_time_s, b = p->step_time_high_s / p->step_time_s;
+	if (power && prediction->step_time_s > 0 && prediction->step_time_low_s > 0) {
+		double a = prediction->step_time_low_s / prediction->step_time_s, b = prediction->step_time_high_s / prediction->step_time_s;
 		shown(value * (power > 0 ? a : 1 / b), low, sizeof low);
 		shown(value * (power > 0 ? b : 1 / a), high, sizeof high);
 		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", low, high);
 	}
-	lk_report_figure(r, label, shown(value, text, sizeof text), range, note);
+	lk_report_figure(writer, label, shown(value, text, sizeof text), range, note);
 }
 
 static char *tera(double flops, char *out, size_t size) { return lk_fixed(flops / 1e12, 1, out, size); }
 static char *plain(double number, char *out, size_t size) { return lk_fixed(number, fabs(number) < 100 ? 1 : 0, out, size); }
 
-static void put_verdict(lk_report *r, const lk_prediction *p) {
+static void put_verdict(lk_report *writer, const lk_prediction *prediction) {
 	char peak[TEXT], usable[TEXT], left[TEXT], detail[LINE], of[LINE];
-	snprintf(detail, sizeof detail, "%s of %s on the fullest rank, stage %d: %s %s", lk_format_bytes(p->peak_bytes, peak, sizeof peak),
-	         lk_format_bytes(p->usable_bytes, usable, sizeof usable), p->fullest_stage,
-	         lk_format_bytes(fabs(p->usable_bytes - p->peak_bytes), left, sizeof left), p->fits ? "to spare" : "too much");
-	snprintf(of, sizeof of, "of %s", p->peak_label ? p->peak_label : "an unknown peak");
-	lk_report_verdict(r, p->fits ? "yes" : "no", p->fits ? "Fits" : "Does not fit", detail);
-	lk_report_figures(r);
-	figure(r, p, "step time", p->step_time_s, 1, lk_format_seconds, "");
-	if (p->tokens_per_s_per_gpu > 0) figure(r, p, "tokens/s/GPU", p->tokens_per_s_per_gpu, -1, lk_format_thousands, "");
-	else figure(r, p, "samples/s", p->samples_per_s, -1, plain, "all GPUs together");
-	if (p->peak_flops > 0) figure(r, p, "MFU", p->mfu, -1, lk_percent, of);
-	figure(r, p, "model TFLOP/s/GPU", p->model_flops_per_s_per_gpu, -1, tera, "");
-	if (p->days > 0) figure(r, p, "days of training", p->days, 1, plain, "");
-	if (p->gpu_hours > 0) figure(r, p, "GPU-hours", p->gpu_hours, 1, lk_format_thousands, "");
-	if (p->goodput > 0) figure(r, p, "goodput", p->goodput, 0, lk_percent, "time without failures, restarts, checkpoints");
-	lk_json_array_end(r);
-	lk_report_facts(r);
-	lk_report_fact(r, "model", p->model);
-	lk_report_fact(r, "cluster", p->cluster);
-	lk_report_fact(r, "layout", p->layout);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	snprintf(detail, sizeof detail, "%s of %s on the fullest rank, stage %d: %s %s", lk_format_bytes(prediction->peak_bytes, peak, sizeof peak),
+	         lk_format_bytes(prediction->usable_bytes, usable, sizeof usable), prediction->fullest_stage,
+	         lk_format_bytes(fabs(prediction->usable_bytes - prediction->peak_bytes), left, sizeof left), prediction->fits ? "to spare" : "too much");
+	snprintf(of, sizeof of, "of %s", prediction->peak_label ? prediction->peak_label : "an unknown peak");
+	lk_report_verdict(writer, prediction->fits ? "yes" : "no", prediction->fits ? "Fits" : "Does not fit", detail);
+	lk_report_figures(writer);
+	figure(writer, prediction, "step time", prediction->step_time_s, 1, lk_format_seconds, "");
+	if (prediction->tokens_per_s_per_gpu > 0) figure(writer, prediction, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1, lk_format_thousands, "");
+	else figure(writer, prediction, "samples/s", prediction->samples_per_s, -1, plain, "all GPUs together");
+	if (prediction->peak_flops > 0) figure(writer, prediction, "MFU", prediction->mfu, -1, lk_percent, of);
+	figure(writer, prediction, "model TFLOP/s/GPU", prediction->model_flops_per_s_per_gpu, -1, tera, "");
+	if (prediction->days > 0) figure(writer, prediction, "days of training", prediction->days, 1, plain, "");
+	if (prediction->gpu_hours > 0) figure(writer, prediction, "GPU-hours", prediction->gpu_hours, 1, lk_format_thousands, "");
+	if (prediction->goodput > 0) figure(writer, prediction, "goodput", prediction->goodput, 0, lk_percent, "time without failures, restarts, checkpoints");
+	lk_json_array_end(writer);
+	lk_report_facts(writer);
+	lk_report_fact(writer, "model", prediction->model);
+	lk_report_fact(writer, "cluster", prediction->cluster);
+	lk_report_fact(writer, "layout", prediction->layout);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* ---- from ideal to predicted ---- */
@@ -61,26 +61,26 @@ static bool computes(const char *key) {
 	return strcmp(key, "gemm") == 0 || strcmp(key, "attention") == 0 || strcmp(key, "conv") == 0;
 }
 
-static void put_waterfall(lk_report *r, const lk_prediction *p) {
-	double ideal = p->mfu * p->step_time_s, extra = (p->hfu - p->mfu) * p->step_time_s, compute = 0;
-	if (!p->breakdown_count || p->peak_flops <= 0) return;
-	for (int i = 0; i < p->breakdown_count; i++)
-		if (computes(p->breakdown[i].key)) compute += p->breakdown[i].exposed_s;
-	lk_report_panel(r, "waterfall", "From the ideal step to the predicted one",
+static void put_waterfall(lk_report *writer, const lk_prediction *prediction) {
+	double ideal = prediction->mfu * prediction->step_time_s, extra = (prediction->hfu - prediction->mfu) * prediction->step_time_s, compute = 0;
+	if (!prediction->breakdown_count || prediction->peak_flops <= 0) return;
+	for (int i = 0; i < prediction->breakdown_count; i++)
+		if (computes(prediction->breakdown[i].key)) compute += prediction->breakdown[i].exposed_s;
+	lk_report_panel(writer, "waterfall", "From the ideal step to the predicted one",
 	                "exposed time, mean over the pipeline stages; what runs behind compute costs nothing and is not shown", true);
-	lk_json_array(r, "steps");
-	lk_report_fall(r, "ideal", "ideal compute", ideal, p->peak_label, true);
-	if (extra > 0.0005 * p->step_time_s)
-		lk_report_fall(r, "recompute", "recomputation", extra, "operations that run beyond those of the model", false);
-	lk_report_fall(r, "gemm", "kernel inefficiency", compute - ideal - extra,
+	lk_json_array(writer, "steps");
+	lk_report_fall(writer, "ideal", "ideal compute", ideal, prediction->peak_label, true);
+	if (extra > 0.0005 * prediction->step_time_s)
+		lk_report_fall(writer, "recompute", "recomputation", extra, "operations that run beyond those of the model", false);
+	lk_report_fall(writer, "gemm", "kernel inefficiency", compute - ideal - extra,
 	               "products and attention take longer than at the dense peak", false);
-	for (int i = 0; i < p->breakdown_count; i++) {
-		const lk_time_part *part = &p->breakdown[i];
-		if (!computes(part->key) && part->exposed_s > 0) lk_report_fall(r, part->key, part->label, part->exposed_s, NULL, false);
+	for (int i = 0; i < prediction->breakdown_count; i++) {
+		const lk_time_part *part = &prediction->breakdown[i];
+		if (!computes(part->key) && part->exposed_s > 0) lk_report_fall(writer, part->key, part->label, part->exposed_s, NULL, false);
 	}
-	lk_report_fall(r, "total", "predicted step", p->step_time_s, p->basis, true);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_report_fall(writer, "total", "predicted step", prediction->step_time_s, prediction->basis, true);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* ---- memory ---- */
@@ -92,148 +92,148 @@ struct memory_part {
 };
 enum { MEMORY_PARTS = 10 };
 
-static void parts_of(const lk_stage_memory *m, const lk_stage_formulas *f, struct memory_part out[MEMORY_PARTS]) {
+static void parts_of(const lk_stage_memory *memory, const lk_stage_formulas *formulas, struct memory_part out[MEMORY_PARTS]) {
 	const struct memory_part parts[MEMORY_PARTS] = {
-		{"weights", "weights", m->weights, f ? f->weights : ""},
-		{"gradients", "gradients", m->gradients, f ? f->gradients : ""},
-		{"optimizer", "optimizer", m->optimizer, f ? f->optimizer : ""},
-		{"activations", "activations", m->activations, f ? f->activations : ""},
-		{"logits", "logits", m->logits, f ? f->logits : ""},
-		{"workspace", "workspace", m->workspace, f ? f->workspace : ""},
-		{"buffers", "buffers", m->buffers, f ? f->buffers : ""},
-		{"unused", "unused by the allocator", m->reserved - m->allocated, f ? f->unused : ""},
-		{"context", "CUDA context", m->context, f ? f->context : ""},
-		{"nccl", "NCCL", m->nccl, f ? f->nccl : ""},
+		{"weights", "weights", memory->weights, formulas ? formulas->weights : ""},
+		{"gradients", "gradients", memory->gradients, formulas ? formulas->gradients : ""},
+		{"optimizer", "optimizer", memory->optimizer, formulas ? formulas->optimizer : ""},
+		{"activations", "activations", memory->activations, formulas ? formulas->activations : ""},
+		{"logits", "logits", memory->logits, formulas ? formulas->logits : ""},
+		{"workspace", "workspace", memory->workspace, formulas ? formulas->workspace : ""},
+		{"buffers", "buffers", memory->buffers, formulas ? formulas->buffers : ""},
+		{"unused", "unused by the allocator", memory->reserved - memory->allocated, formulas ? formulas->unused : ""},
+		{"context", "CUDA context", memory->context, formulas ? formulas->context : ""},
+		{"nccl", "NCCL", memory->nccl, formulas ? formulas->nccl : ""},
 	};
 	memcpy(out, parts, sizeof parts);
 }
 
-static void put_memory_stage(lk_report *r, const lk_prediction *p, int i) {
-	const lk_stage_memory *m = &p->memory[i];
+static void put_memory_stage(lk_report *writer, const lk_prediction *prediction, int i) {
+	const lk_stage_memory *memory = &prediction->memory[i];
 	struct memory_part parts[MEMORY_PARTS];
 	char name[TEXT];
-	parts_of(m, p->detail && p->detail->formulas ? &p->detail->formulas[i] : NULL, parts);
-	snprintf(name, sizeof name, "stage %d", m->stage);
-	lk_json_object(r, NULL);
-	lk_json_put_text(r, "name", name);
-	if (p->memory_count > 1 && m->stage == p->fullest_stage) lk_json_put_text(r, "mark", "fullest");
-	lk_json_put_number(r, "total", m->total);
-	if (m->low > 0) {
-		lk_json_put_number(r, "tensors_low", m->low);
-		lk_json_put_number(r, "tensors_high", m->high);
+	parts_of(memory, prediction->detail && prediction->detail->formulas ? &prediction->detail->formulas[i] : NULL, parts);
+	snprintf(name, sizeof name, "stage %d", memory->stage);
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "name", name);
+	if (prediction->memory_count > 1 && memory->stage == prediction->fullest_stage) lk_json_put_text(writer, "mark", "fullest");
+	lk_json_put_number(writer, "total", memory->total);
+	if (memory->low > 0) {
+		lk_json_put_number(writer, "tensors_low", memory->low);
+		lk_json_put_number(writer, "tensors_high", memory->high);
 	}
-	if (m->moment[0]) lk_json_put_text(r, "moment", m->moment);
-	lk_json_array(r, "values");
-	for (int k = 0; k < MEMORY_PARTS; k++) lk_json_put_number(r, NULL, parts[k].bytes);
-	lk_json_array_end(r);
-	lk_json_array(r, "formulas");
-	for (int k = 0; k < MEMORY_PARTS; k++) lk_json_put_text(r, NULL, parts[k].formula);
-	lk_json_array_end(r);
-	lk_json_object_end(r);
+	if (memory->moment[0]) lk_json_put_text(writer, "moment", memory->moment);
+	lk_json_array(writer, "values");
+	for (int k = 0; k < MEMORY_PARTS; k++) lk_json_put_number(writer, NULL, parts[k].bytes);
+	lk_json_array_end(writer);
+	lk_json_array(writer, "formulas");
+	for (int k = 0; k < MEMORY_PARTS; k++) lk_json_put_text(writer, NULL, parts[k].formula);
+	lk_json_array_end(writer);
+	lk_json_object_end(writer);
 }
 
-static void put_memory(lk_report *r, const lk_prediction *p) {
+static void put_memory(lk_report *writer, const lk_prediction *prediction) {
 	static const lk_stage_memory none;
 	struct memory_part parts[MEMORY_PARTS];
-	if (!p->memory_count) return;
+	if (!prediction->memory_count) return;
 	parts_of(&none, NULL, parts);
-	lk_report_panel(r, "memory", "Memory at the fullest moment", "a bar for each pipeline stage; point at a part for its formula", true);
-	lk_json_put_number(r, "limit", p->usable_bytes);
-	lk_json_array(r, "parts");
-	for (int k = 0; k < MEMORY_PARTS; k++) lk_report_part(r, parts[k].key, parts[k].label);
-	lk_json_array_end(r);
-	lk_json_array(r, "rows");
-	for (int i = 0; i < p->memory_count; i++) put_memory_stage(r, p, i);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_report_panel(writer, "memory", "Memory at the fullest moment", "a bar for each pipeline stage; point at a part for its formula", true);
+	lk_json_put_number(writer, "limit", prediction->usable_bytes);
+	lk_json_array(writer, "parts");
+	for (int k = 0; k < MEMORY_PARTS; k++) lk_report_part(writer, parts[k].key, parts[k].label);
+	lk_json_array_end(writer);
+	lk_json_array(writer, "rows");
+	for (int i = 0; i < prediction->memory_count; i++) put_memory_stage(writer, prediction, i);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
-static lk_status put_fixes(lk_report *r, const lk_prediction *p, lk_error *err) {
+static lk_status put_fixes(lk_report *writer, const lk_prediction *prediction, lk_error *err) {
 	static const lk_column columns[] = {
 		{"change", "change", false, false}, {"peak_bytes", "memory", true, false},
 		{"step_time_s", "step", true, false}, {"time_ratio", "time", true, false},
 	};
 	char text[TEXT], digits[TEXT];
-	if (p->fits || !p->fix_count) return LK_OK;
-	lk_table *t = lk_table_new("fixes", columns, 4);
-	for (int i = 0; t && i < p->fix_count; i++) {
-		const lk_fix *fix = &p->fixes[i];
-		lk_table_row(t);
-		lk_table_text(t, fix->change);
-		lk_table_number(t, fix->peak_bytes, lk_format_bytes(fix->peak_bytes, text, sizeof text));
-		lk_table_number(t, fix->step_time_s, lk_format_seconds(fix->step_time_s, text, sizeof text));
+	if (prediction->fits || !prediction->fix_count) return LK_OK;
+	lk_table *table = lk_table_new("fixes", columns, 4);
+	for (int i = 0; table && i < prediction->fix_count; i++) {
+		const lk_fix *fix = &prediction->fixes[i];
+		lk_table_row(table);
+		lk_table_text(table, fix->change);
+		lk_table_number(table, fix->peak_bytes, lk_format_bytes(fix->peak_bytes, text, sizeof text));
+		lk_table_number(table, fix->step_time_s, lk_format_seconds(fix->step_time_s, text, sizeof text));
 		snprintf(text, sizeof text, "%s%s %%", fix->time_ratio >= 0.9995 ? "+" : "", lk_fixed((fix->time_ratio - 1) * 100, 1, digits, sizeof digits));
-		lk_table_number(t, fix->time_ratio, text);
+		lk_table_number(table, fix->time_ratio, text);
 	}
-	return lk_report_table(r, "Changes that would make it fit", "each was asked as a prediction of its own", true, t, 0, err);
+	return lk_report_table(writer, "Changes that would make it fit", "each was asked as a prediction of its own", true, table, 0, err);
 }
 
 /* ---- sensitivity ---- */
 
-static void put_tornado(lk_report *r, const lk_prediction *p) {
-	const lk_prediction_detail *d = p->detail;
-	if (!d || !d->sensitivity_count || isnan(d->sensitivity[0].step_time_s)) return; /* it does not fit */
-	lk_report_panel(r, "tornado", "Rates 10 % lower or higher", "what they make of the step, each predicted anew", false);
-	lk_json_put_number(r, "base", p->step_time_s);
-	lk_json_array(r, "rows");
-	for (int i = 0; i + 1 < d->sensitivity_count; i += 2) /* 0.9, then 1.1 */
-		lk_report_swing(r, d->sensitivity[i].cost, d->sensitivity[i].step_time_s, d->sensitivity[i + 1].step_time_s);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+static void put_tornado(lk_report *writer, const lk_prediction *prediction) {
+	const lk_prediction_detail *detail = prediction->detail;
+	if (!detail || !detail->sensitivity_count || isnan(detail->sensitivity[0].step_time_s)) return; /* it does not fit */
+	lk_report_panel(writer, "tornado", "Rates 10 % lower or higher", "what they make of the step, each predicted anew", false);
+	lk_json_put_number(writer, "base", prediction->step_time_s);
+	lk_json_array(writer, "rows");
+	for (int i = 0; i + 1 < detail->sensitivity_count; i += 2) /* 0.9, then 1.1 */
+		lk_report_swing(writer, detail->sensitivity[i].cost, detail->sensitivity[i].step_time_s, detail->sensitivity[i + 1].step_time_s);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* ---- what the range rests on ---- */
 
-static void put_accuracy(lk_report *r, const lk_prediction *p) {
-	const lk_prediction_detail *d = p->detail;
-	lk_report_panel(r, "range", "How sure the step time is", p->basis, false);
-	lk_json_put_number(r, "value", p->step_time_s);
-	lk_json_put_number(r, "low", p->step_time_low_s);
-	lk_json_put_number(r, "high", p->step_time_high_s);
-	lk_json_put_text(r, "unit", "s");
-	lk_json_array(r, "classes");
-	for (int i = 0; d && i < d->range_count; i++) {
-		const lk_range_class_row *row = &d->ranges[i];
-		lk_json_object(r, NULL);
-		lk_json_put_text(r, "name", row->name);
-		lk_json_put_integer(r, "runs", row->runs);
-		lk_json_put_number(r, "low", row->low);
-		lk_json_put_number(r, "high", row->high);
-		if (row->own) lk_json_put_bool(r, "own", true);
-		lk_json_object_end(r);
+static void put_accuracy(lk_report *writer, const lk_prediction *prediction) {
+	const lk_prediction_detail *detail = prediction->detail;
+	lk_report_panel(writer, "range", "How sure the step time is", prediction->basis, false);
+	lk_json_put_number(writer, "value", prediction->step_time_s);
+	lk_json_put_number(writer, "low", prediction->step_time_low_s);
+	lk_json_put_number(writer, "high", prediction->step_time_high_s);
+	lk_json_put_text(writer, "unit", "s");
+	lk_json_array(writer, "classes");
+	for (int i = 0; detail && i < detail->range_count; i++) {
+		const lk_range_class_row *row = &detail->ranges[i];
+		lk_json_object(writer, NULL);
+		lk_json_put_text(writer, "name", row->name);
+		lk_json_put_integer(writer, "runs", row->runs);
+		lk_json_put_number(writer, "low", row->low);
+		lk_json_put_number(writer, "high", row->high);
+		if (row->own) lk_json_put_bool(writer, "own", true);
+		lk_json_object_end(writer);
 	}
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* ---- the whole ---- */
 
-static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
-	const lk_prediction *p = answer;
-	put_verdict(r, p);
-	LK_TRY(put_fixes(r, p, err));
-	put_waterfall(r, p);
-	put_memory(r, p);
-	if (p->detail) LK_TRY(lk_report_pipeline(r, p, err));
-	put_tornado(r, p);
-	put_accuracy(r, p);
+static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+	const lk_prediction *prediction = answer;
+	put_verdict(writer, prediction);
+	LK_TRY(put_fixes(writer, prediction, err));
+	put_waterfall(writer, prediction);
+	put_memory(writer, prediction);
+	if (prediction->detail) LK_TRY(lk_report_pipeline(writer, prediction, err));
+	put_tornado(writer, prediction);
+	put_accuracy(writer, prediction);
 	return LK_OK;
 }
 
-static void put_assumptions(const void *answer, lk_report *r) {
-	const lk_prediction *p = answer;
-	for (int i = 0; i < p->assumption_count; i++) lk_report_text(r, p->assumptions[i]);
+static void put_assumptions(const void *answer, lk_report *writer) {
+	const lk_prediction *prediction = answer;
+	for (int i = 0; i < prediction->assumption_count; i++) lk_report_text(writer, prediction->assumptions[i]);
 }
 
-static void put_warnings(const void *answer, lk_report *r) {
-	const lk_prediction *p = answer;
-	if (p->warning && *p->warning) lk_report_text(r, p->warning);
-	for (int i = 0; i < p->ignored_count; i++) lk_report_text(r, p->ignored[i]);
+static void put_warnings(const void *answer, lk_report *writer) {
+	const lk_prediction *prediction = answer;
+	if (prediction->warning && *prediction->warning) lk_report_text(writer, prediction->warning);
+	for (int i = 0; i < prediction->ignored_count; i++) lk_report_text(writer, prediction->ignored[i]);
 }
 
 static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
-	const lk_prediction *p = answer;
-	lk_sweep_row row = {p, NULL, NULL};
+	const lk_prediction *prediction = answer;
+	lk_sweep_row row = {prediction, NULL, NULL};
 	lk_sweep sweep = {.rows = &row, .count = 1};
 	return lk_write_sweep_json(&sweep, colour, out, err);
 }

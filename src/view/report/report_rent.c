@@ -22,100 +22,100 @@ static char *hours(double h, char *out, size_t size) {
 }
 
 /* "3 x p5.48xlarge (aws): $1 234, 12.3 h" */
-static void choice_text(const lk_rent_choice *c, char *out, size_t size) {
+static void choice_text(const lk_rent_choice *choice, char *out, size_t size) {
 	char cost[TEXT], time[TEXT];
-	snprintf(out, size, "%d x %s (%s): %s, %s", c->machines, c->instance, c->provider, dollars(c->cost, cost, sizeof cost),
-	         hours(c->hours, time, sizeof time));
+	snprintf(out, size, "%d x %s (%s): %s, %s", choice->machines, choice->instance, choice->provider, dollars(choice->cost, cost, sizeof cost),
+	         hours(choice->hours, time, sizeof time));
 }
 
-static void put_decision(lk_report *r, const lk_rent *rent, const char *label, int at) {
+static void put_decision(lk_report *writer, const lk_rent *rent, const char *label, int at) {
 	char cost[TEXT], time[TEXT], low[TEXT], high[TEXT], range[LINE], note[LINE];
 	if (at < 0) return;
-	const lk_rent_choice *c = &rent->choices[at];
-	snprintf(note, sizeof note, "%d x %s, %s, %d GPUs", c->machines, c->instance, c->provider, c->gpus);
-	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", dollars(c->cost_low, low, sizeof low), dollars(c->cost_high, high, sizeof high));
+	const lk_rent_choice *choice = &rent->choices[at];
+	snprintf(note, sizeof note, "%d x %s, %s, %d GPUs", choice->machines, choice->instance, choice->provider, choice->gpus);
+	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", dollars(choice->cost_low, low, sizeof low), dollars(choice->cost_high, high, sizeof high));
 	snprintf(low, sizeof low, "%s, cost", label);
-	lk_report_figure(r, low, dollars(c->cost, cost, sizeof cost), isnan(c->cost_low) ? NULL : range, note);
-	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", hours(c->hours_low, low, sizeof low), hours(c->hours_high, high, sizeof high));
+	lk_report_figure(writer, low, dollars(choice->cost, cost, sizeof cost), isnan(choice->cost_low) ? NULL : range, note);
+	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", hours(choice->hours_low, low, sizeof low), hours(choice->hours_high, high, sizeof high));
 	snprintf(low, sizeof low, "%s, time", label);
-	lk_report_figure(r, low, hours(c->hours, time, sizeof time), isnan(c->hours_low) ? NULL : range, c->layout);
+	lk_report_figure(writer, low, hours(choice->hours, time, sizeof time), isnan(choice->hours_low) ? NULL : range, choice->layout);
 }
 
-static void put_verdict(lk_report *r, const lk_rent *rent) {
+static void put_verdict(lk_report *writer, const lk_rent *rent) {
 	char headline[LINE], detail[LINE], text[TEXT];
 	if (rent->cheapest >= 0) {
-		const lk_rent_choice *c = &rent->choices[rent->cheapest];
-		snprintf(headline, sizeof headline, "%d x %s at %s", c->machines, c->instance, c->provider);
+		const lk_rent_choice *choice = &rent->choices[rent->cheapest];
+		snprintf(headline, sizeof headline, "%d x %s at %s", choice->machines, choice->instance, choice->provider);
 	}
 	snprintf(detail, sizeof detail, "the cheapest of %d choices that fit in memory", rent->considered);
-	lk_report_verdict(r, rent->cheapest >= 0 ? "yes" : "no", rent->cheapest >= 0 ? headline : "Nothing keeps to deadline and budget",
+	lk_report_verdict(writer, rent->cheapest >= 0 ? "yes" : "no", rent->cheapest >= 0 ? headline : "Nothing keeps to deadline and budget",
 	                  rent->nothing ? rent->nothing : detail);
-	lk_report_figures(r);
-	put_decision(r, rent, "cheapest", rent->cheapest);
-	if (rent->fastest != rent->cheapest) put_decision(r, rent, "fastest", rent->fastest);
-	lk_json_array_end(r);
-	lk_report_facts(r);
-	lk_report_fact(r, "model", rent->model);
+	lk_report_figures(writer);
+	put_decision(writer, rent, "cheapest", rent->cheapest);
+	if (rent->fastest != rent->cheapest) put_decision(writer, rent, "fastest", rent->fastest);
+	lk_json_array_end(writer);
+	lk_report_facts(writer);
+	lk_report_fact(writer, "model", rent->model);
 	snprintf(detail, sizeof detail, "%s samples", lk_format_count(rent->samples, text, sizeof text));
-	lk_report_fact(r, "training", detail);
-	if (rent->deadline_h > 0) lk_report_fact(r, "deadline", hours(rent->deadline_h, text, sizeof text));
-	if (rent->budget > 0) lk_report_fact(r, "budget", dollars(rent->budget, text, sizeof text));
-	lk_report_fact(r, "to settle", rent->settle);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_report_fact(writer, "training", detail);
+	if (rent->deadline_h > 0) lk_report_fact(writer, "deadline", hours(rent->deadline_h, text, sizeof text));
+	if (rent->budget > 0) lk_report_fact(writer, "budget", dollars(rent->budget, text, sizeof text));
+	lk_report_fact(writer, "to settle", rent->settle);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* Points of the front or the others; both axes are logarithmic: choices differ by factors. */
-static void put_series(lk_report *r, const lk_rent *rent, const char *name, const char *key, bool pareto) {
+static void put_series(lk_report *writer, const lk_rent *rent, const char *name, const char *key, bool pareto) {
 	char text[LINE], choice[LINE / 2];
-	lk_report_series(r, name, key, false);
+	lk_report_series(writer, name, key, false);
 	for (int i = 0; i < rent->count; i++) {
-		const lk_rent_choice *c = &rent->choices[i];
-		if (c->pareto != pareto) continue;
-		choice_text(c, choice, sizeof choice);
-		snprintf(text, sizeof text, "%s; price of %s, %s%s%s", choice, c->date, c->source, lk_rent_mark(rent, i) ? "; " : "",
+		const lk_rent_choice *rent_choice = &rent->choices[i];
+		if (rent_choice->pareto != pareto) continue;
+		choice_text(rent_choice, choice, sizeof choice);
+		snprintf(text, sizeof text, "%s; price of %s, %s%s%s", choice, rent_choice->date, rent_choice->source, lk_rent_mark(rent, i) ? "; " : "",
 		         lk_rent_mark(rent, i) ? lk_rent_mark(rent, i) : "");
-		lk_report_point(r, c->hours, c->cost, text, c->reproduce);
+		lk_report_point(writer, rent_choice->hours, rent_choice->cost, text, rent_choice->reproduce);
 	}
-	lk_report_series_end(r);
+	lk_report_series_end(writer);
 }
 
-static void put_front(lk_report *r, const lk_rent *rent) {
+static void put_front(lk_report *writer, const lk_rent *rent) {
 	if (!rent->count) return;
-	lk_report_panel(r, "scatter", "Cost against time", "click a point for the command that predicts it; on the front nobody is both cheaper and faster", true);
-	lk_json_put_text(r, "role", "pareto");
-	lk_report_axis(r, "x", "time of the training", "h", true);
-	lk_report_axis(r, "y", "cost", "$", true);
-	lk_json_array(r, "series");
-	put_series(r, rent, "the front", "front", true);
-	put_series(r, rent, "other choices", "other", false);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_report_panel(writer, "scatter", "Cost against time", "click a point for the command that predicts it; on the front nobody is both cheaper and faster", true);
+	lk_json_put_text(writer, "role", "pareto");
+	lk_report_axis(writer, "x", "time of the training", "h", true);
+	lk_report_axis(writer, "y", "cost", "$", true);
+	lk_json_array(writer, "series");
+	put_series(writer, rent, "the front", "front", true);
+	put_series(writer, rent, "other choices", "other", false);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
-static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
+static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_rent *rent = answer;
-	put_verdict(r, rent);
-	put_front(r, rent);
-	lk_table *t = lk_rent_table(rent, true);
-	lk_report_rename(t, "provider", "provider");
-	lk_report_rename(t, "hours_range", "hours, 80 % range"), lk_report_rename(t, "cost_range", "dollars, 80 % range");
-	lk_report_rename(t, "stall_share", "share of the step");
-	return lk_report_table(r, "Choices", "list prices in US dollars of the day and source beside them", true, t, 200, err);
+	put_verdict(writer, rent);
+	put_front(writer, rent);
+	lk_table *table = lk_rent_table(rent, true);
+	lk_report_rename(table, "provider", "provider");
+	lk_report_rename(table, "hours_range", "hours, 80 % range"), lk_report_rename(table, "cost_range", "dollars, 80 % range");
+	lk_report_rename(table, "stall_share", "share of the step");
+	return lk_report_table(writer, "Choices", "list prices in US dollars of the day and source beside them", true, table, 200, err);
 }
 
-static void put_assumptions(const void *answer, lk_report *r) {
+static void put_assumptions(const void *answer, lk_report *writer) {
 	const lk_rent *rent = answer;
-	for (int i = 0; i < rent->note_count; i++) lk_report_text(r, rent->notes[i]);
+	for (int i = 0; i < rent->note_count; i++) lk_report_text(writer, rent->notes[i]);
 }
 
-static void put_warnings(const void *answer, lk_report *r) {
+static void put_warnings(const void *answer, lk_report *writer) {
 	const lk_rent *rent = answer;
 	char text[LINE], choice[LINE / 2];
 	for (int i = 0; i < rent->tie_count; i++) {
 		choice_text(&rent->choices[rent->ties[i]], choice, sizeof choice);
 		snprintf(text, sizeof text, "too close to the cheapest to call: %s", choice);
-		lk_report_text(r, text);
+		lk_report_text(writer, text);
 	}
 }
 

@@ -19,8 +19,8 @@ struct shown_sweep {
 	lk_arena arena;
 };
 
-static double rate_of(const lk_prediction *p) {
-	return p->tokens_per_s_per_gpu > 0 ? p->tokens_per_s_per_gpu : p->samples_per_s / (p->gpus > 0 ? p->gpus : 1);
+static double rate_of(const lk_prediction *prediction) {
+	return prediction->tokens_per_s_per_gpu > 0 ? prediction->tokens_per_s_per_gpu : prediction->samples_per_s / (prediction->gpus > 0 ? prediction->gpus : 1);
 }
 
 /* ---- what is shown ---- */
@@ -28,10 +28,10 @@ static double rate_of(const lk_prediction *p) {
 /* Those that fit by their rate, then those that do not, then those that cannot be. */
 static int by_merit(const void *a, const void *b) {
 	const lk_sweep_row *const *x = a, *const *y = b;
-	const lk_prediction *p = (*x)->prediction, *q = (*y)->prediction;
-	if (!p != !q) return !p ? 1 : -1;
-	if (p && p->fits != q->fits) return p->fits ? -1 : 1;
-	if (p && rate_of(p) != rate_of(q)) return rate_of(p) > rate_of(q) ? -1 : 1;
+	const lk_prediction *prediction = (*x)->prediction, *q = (*y)->prediction;
+	if (!prediction != !q) return !prediction ? 1 : -1;
+	if (prediction && prediction->fits != q->fits) return prediction->fits ? -1 : 1;
+	if (prediction && rate_of(prediction) != rate_of(q)) return rate_of(prediction) > rate_of(q) ? -1 : 1;
 	return (*x > *y) - (*x < *y);
 }
 
@@ -40,51 +40,51 @@ static int by_place(const void *a, const void *b) {
 	return (*x > *y) - (*x < *y);
 }
 
-static lk_status keep_rows(struct shown_sweep *s, lk_error *err) {
-	size_t count = s->all.count < MOST_ROWS ? s->all.count : MOST_ROWS;
-	const lk_sweep_row **order = LK_ARRAY(&s->arena, const lk_sweep_row *, s->all.count);
-	lk_sweep_row *rows = LK_ARRAY(&s->arena, lk_sweep_row, count);
+static lk_status keep_rows(struct shown_sweep *sweep, lk_error *err) {
+	size_t count = sweep->all.count < MOST_ROWS ? sweep->all.count : MOST_ROWS;
+	const lk_sweep_row **order = LK_ARRAY(&sweep->arena, const lk_sweep_row *, sweep->all.count);
+	lk_sweep_row *rows = LK_ARRAY(&sweep->arena, lk_sweep_row, count);
 	if (!order || !rows) return lk_oom(err);
-	for (size_t i = 0; i < s->all.count; i++) order[i] = &s->all.rows[i];
-	if (count < s->all.count) {
-		qsort(order, s->all.count, sizeof *order, by_merit);
+	for (size_t i = 0; i < sweep->all.count; i++) order[i] = &sweep->all.rows[i];
+	if (count < sweep->all.count) {
+		qsort(order, sweep->all.count, sizeof *order, by_merit);
 		qsort(order, count, sizeof *order, by_place);
 	}
 	for (size_t i = 0; i < count; i++) rows[i] = *order[i];
-	s->kept = s->all;
-	s->kept.rows = rows, s->kept.count = count;
+	sweep->kept = sweep->all;
+	sweep->kept.rows = rows, sweep->kept.count = count;
 	return LK_OK;
 }
 
 /* The files of all of them, each once. */
-static lk_status join_inputs(struct shown_sweep *s, lk_error *err) {
+static lk_status join_inputs(struct shown_sweep *sweep, lk_error *err) {
 	enum { MOST_FILES = 1000 };
-	const char **paths = LK_ARRAY(&s->arena, const char *, MOST_FILES);
+	const char **paths = LK_ARRAY(&sweep->arena, const char *, MOST_FILES);
 	int count = 0;
 	if (!paths) return lk_oom(err);
-	for (size_t i = 0; i < s->all.count; i++) {
-		const lk_prediction *p = s->all.rows[i].prediction;
-		for (int k = 0; p && k < p->inputs.count && count < MOST_FILES; k++) {
+	for (size_t i = 0; i < sweep->all.count; i++) {
+		const lk_prediction *prediction = sweep->all.rows[i].prediction;
+		for (int k = 0; prediction && k < prediction->inputs.count && count < MOST_FILES; k++) {
 			int known = 0;
-			while (known < count && strcmp(paths[known], p->inputs.paths[k]) != 0) known++;
-			if (known == count) paths[count++] = p->inputs.paths[k];
+			while (known < count && strcmp(paths[known], prediction->inputs.paths[k]) != 0) known++;
+			if (known == count) paths[count++] = prediction->inputs.paths[k];
 		}
 	}
-	s->inputs = (lk_inputs){paths, count};
+	sweep->inputs = (lk_inputs){paths, count};
 	return LK_OK;
 }
 
 /* ---- what differs, in words ---- */
 
 /* "tp 2, gpus 16": the swept options of a row but for `but`, the first `most`. */
-static char *differences(const lk_sweep *s, const lk_predict_request *request, const lk_option *but, char *out, size_t size) {
+static char *differences(const lk_sweep *sweep, const lk_predict_request *request, const lk_option *but, char *out, size_t size) {
 	size_t used = 0;
 	*out = '\0';
-	for (int i = 0; i < s->varying_count && request && used < size; i++) {
+	for (int i = 0; i < sweep->varying_count && request && used < size; i++) {
 		char value[VALUE];
-		if (s->varying[i] == but) continue;
-		lk_option_text(s->varying[i], request, value, sizeof value);
-		int length = snprintf(out + used, size - used, "%s%s %.80s", used ? ", " : "", s->varying[i]->name, *value ? value : "-");
+		if (sweep->varying[i] == but) continue;
+		lk_option_text(sweep->varying[i], request, value, sizeof value);
+		int length = snprintf(out + used, size - used, "%s%s %.80s", used ? ", " : "", sweep->varying[i]->name, *value ? value : "-");
 		used += length > 0 ? (size_t)length : 0;
 	}
 	return out;
@@ -96,40 +96,40 @@ static const char *command_of(const lk_sweep_row *row) { return row->prediction 
 
 static char *plain(double number, char *out, size_t size) { return lk_fixed(number, fabs(number) < 100 ? 1 : 0, out, size); }
 
-static void put_best(lk_report *r, const lk_prediction *p) {
+static void put_best(lk_report *writer, const lk_prediction *prediction) {
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
-	if (p->step_time_low_s > 0)
-		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", lk_format_seconds(p->step_time_low_s, low, sizeof low),
-		         lk_format_seconds(p->step_time_high_s, high, sizeof high));
-	lk_report_figure(r, "step time", lk_format_seconds(p->step_time_s, text, sizeof text), range, NULL);
-	if (p->tokens_per_s_per_gpu > 0) lk_report_figure(r, "tokens/s/GPU", lk_format_thousands(p->tokens_per_s_per_gpu, text, sizeof text), NULL, NULL);
-	else lk_report_figure(r, "samples/s", plain(p->samples_per_s, text, sizeof text), NULL, "all GPUs together");
-	if (p->mfu > 0) lk_report_figure(r, "MFU", lk_percent(p->mfu, text, sizeof text), NULL, NULL);
-	lk_report_figure(r, "memory", lk_format_bytes(p->peak_bytes, text, sizeof text), NULL, "fullest rank");
-	if (p->days > 0) lk_report_figure(r, "days of training", plain(p->days, text, sizeof text), NULL, NULL);
-	if (p->gpu_hours > 0) lk_report_figure(r, "GPU-hours", lk_format_thousands(p->gpu_hours, text, sizeof text), NULL, NULL);
+	if (prediction->step_time_low_s > 0)
+		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", lk_format_seconds(prediction->step_time_low_s, low, sizeof low),
+		         lk_format_seconds(prediction->step_time_high_s, high, sizeof high));
+	lk_report_figure(writer, "step time", lk_format_seconds(prediction->step_time_s, text, sizeof text), range, NULL);
+	if (prediction->tokens_per_s_per_gpu > 0) lk_report_figure(writer, "tokens/s/GPU", lk_format_thousands(prediction->tokens_per_s_per_gpu, text, sizeof text), NULL, NULL);
+	else lk_report_figure(writer, "samples/s", plain(prediction->samples_per_s, text, sizeof text), NULL, "all GPUs together");
+	if (prediction->mfu > 0) lk_report_figure(writer, "MFU", lk_percent(prediction->mfu, text, sizeof text), NULL, NULL);
+	lk_report_figure(writer, "memory", lk_format_bytes(prediction->peak_bytes, text, sizeof text), NULL, "fullest rank");
+	if (prediction->days > 0) lk_report_figure(writer, "days of training", plain(prediction->days, text, sizeof text), NULL, NULL);
+	if (prediction->gpu_hours > 0) lk_report_figure(writer, "GPU-hours", lk_format_thousands(prediction->gpu_hours, text, sizeof text), NULL, NULL);
 }
 
-static void put_verdict(lk_report *r, const struct shown_sweep *s) {
-	const lk_prediction *best = s->best >= 0 ? s->all.rows[s->best].prediction : NULL;
+static void put_verdict(lk_report *writer, const struct shown_sweep *sweep) {
+	const lk_prediction *best = sweep->best >= 0 ? sweep->all.rows[sweep->best].prediction : NULL;
 	char headline[LINE], detail[LINE];
-	if (best) differences(&s->all, s->all.rows[s->best].request, NULL, headline, sizeof headline);
-	size_t misfits = s->all.count - s->fit - s->refused;
-	int length = snprintf(detail, sizeof detail, "%s%zu combinations: %zu fit", best ? "most tokens/s/GPU of " : "", s->all.count, s->fit);
+	if (best) differences(&sweep->all, sweep->all.rows[sweep->best].request, NULL, headline, sizeof headline);
+	size_t misfits = sweep->all.count - sweep->fit - sweep->refused;
+	int length = snprintf(detail, sizeof detail, "%s%zu combinations: %zu fit", best ? "most tokens/s/GPU of " : "", sweep->all.count, sweep->fit);
 	if (misfits) length += snprintf(detail + length, sizeof detail - (size_t)length, ", %zu do not", misfits);
-	if (s->refused) snprintf(detail + length, sizeof detail - (size_t)length, ", %zu cannot be", s->refused);
-	lk_report_verdict(r, best ? "yes" : "no", best ? (*headline ? headline : "All are alike") : "None fits", detail);
-	lk_report_figures(r);
-	if (best) put_best(r, best);
-	lk_json_array_end(r);
-	lk_report_facts(r);
+	if (sweep->refused) snprintf(detail + length, sizeof detail - (size_t)length, ", %zu cannot be", sweep->refused);
+	lk_report_verdict(writer, best ? "yes" : "no", best ? (*headline ? headline : "All are alike") : "None fits", detail);
+	lk_report_figures(writer);
+	if (best) put_best(writer, best);
+	lk_json_array_end(writer);
+	lk_report_facts(writer);
 	if (best) {
-		lk_report_fact(r, "model", best->model);
-		lk_report_fact(r, "cluster", best->cluster);
-		lk_report_fact(r, "layout", best->layout);
+		lk_report_fact(writer, "model", best->model);
+		lk_report_fact(writer, "cluster", best->cluster);
+		lk_report_fact(writer, "layout", best->layout);
 	}
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* ---- the front ---- */
@@ -141,33 +141,33 @@ struct measure {
 	bool gpus;
 };
 
-static double hours_of(const lk_prediction *p) {
+static double hours_of(const lk_prediction *prediction) {
 	const double tokens = 1e9, samples = 1e6, hour = 3600;
-	return p->tokens_per_s_per_gpu > 0 ? tokens / (p->tokens_per_s_per_gpu * p->gpus) / hour : samples / p->samples_per_s / hour;
+	return prediction->tokens_per_s_per_gpu > 0 ? tokens / (prediction->tokens_per_s_per_gpu * prediction->gpus) / hour : samples / prediction->samples_per_s / hour;
 }
 
-static struct measure measure_of(const struct shown_sweep *s) {
+static struct measure measure_of(const struct shown_sweep *sweep) {
 	const lk_prediction *first = NULL;
 	bool gpus = false, trained = true, alike = true, tokens = true;
-	for (size_t i = 0; i < s->all.count; i++) {
-		const lk_prediction *p = s->all.rows[i].prediction;
-		if (!p || !p->fits) continue;
-		if (!first) first = p;
-		gpus |= p->gpus != first->gpus;
-		alike &= p->gbs == first->gbs && p->seq == first->seq;
-		trained &= p->days > 0 && p->gpu_hours > 0;
-		tokens &= p->tokens_per_s_per_gpu > 0;
+	for (size_t i = 0; i < sweep->all.count; i++) {
+		const lk_prediction *prediction = sweep->all.rows[i].prediction;
+		if (!prediction || !prediction->fits) continue;
+		if (!first) first = prediction;
+		gpus |= prediction->gpus != first->gpus;
+		alike &= prediction->gbs == first->gbs && prediction->seq == first->seq;
+		trained &= prediction->days > 0 && prediction->gpu_hours > 0;
+		tokens &= prediction->tokens_per_s_per_gpu > 0;
 	}
 	return (struct measure){trained ? OF_TRAINING : alike ? OF_STEP : tokens ? OF_TOKENS : OF_SAMPLES, gpus};
 }
 
-static double time_of(struct measure m, const lk_prediction *p) {
-	return m.of == OF_TRAINING ? p->days : m.of == OF_STEP ? p->step_time_s : hours_of(p);
+static double time_of(struct measure m, const lk_prediction *prediction) {
+	return m.of == OF_TRAINING ? prediction->days : m.of == OF_STEP ? prediction->step_time_s : hours_of(prediction);
 }
 
-static double cost_of(struct measure m, const lk_prediction *p) {
-	if (!m.gpus) return p->peak_bytes;
-	return m.of == OF_TRAINING ? p->gpu_hours : time_of(m, p) * p->gpus;
+static double cost_of(struct measure m, const lk_prediction *prediction) {
+	if (!m.gpus) return prediction->peak_bytes;
+	return m.of == OF_TRAINING ? prediction->gpu_hours : time_of(m, prediction) * prediction->gpus;
 }
 
 /* A combination that fits, for the front. */
@@ -184,36 +184,36 @@ static int by_cost(const void *a, const void *b) {
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-static void put_point(lk_report *r, const struct shown_sweep *s, const struct point *p, bool command) {
-	const lk_sweep_row *row = &s->all.rows[p->row];
+static void put_point(lk_report *writer, const struct shown_sweep *sweep, const struct point *point, bool command) {
+	const lk_sweep_row *row = &sweep->all.rows[point->row];
 	char text[2 * LINE], what[LINE], step[TEXT], memory[TEXT];
-	snprintf(text, sizeof text, "%s: step %s, %s", differences(&s->all, row->request, NULL, what, sizeof what),
+	snprintf(text, sizeof text, "%s: step %s, %s", differences(&sweep->all, row->request, NULL, what, sizeof what),
 	         lk_format_seconds(row->prediction->step_time_s, step, sizeof step), lk_format_bytes(row->prediction->peak_bytes, memory, sizeof memory));
-	lk_report_point(r, p->cost, p->time, text, command ? command_of(row) : NULL);
+	lk_report_point(writer, point->cost, point->time, text, command ? command_of(row) : NULL);
 }
 
 /* All of the front, and of the others as many as can be told apart, in even steps; the commands of many are in the table alone. */
-static void put_points(lk_report *r, const struct shown_sweep *s, const struct point *points, size_t count) {
+static void put_points(lk_report *writer, const struct shown_sweep *sweep, const struct point *points, size_t count) {
 	size_t others = 0, seen = 0;
 	for (size_t i = 0; i < count; i++) others += !points[i].front;
-	lk_report_series(r, "the front", "front", false);
+	lk_report_series(writer, "the front", "front", false);
 	for (size_t i = 0; i < count; i++)
-		if (points[i].front) put_point(r, s, &points[i], true);
-	lk_report_series_end(r);
+		if (points[i].front) put_point(writer, sweep, &points[i], true);
+	lk_report_series_end(writer);
 	size_t each = others / MOST_POINTS + 1;
-	lk_report_series(r, "others that fit", "other", false);
+	lk_report_series(writer, "others that fit", "other", false);
 	for (size_t i = 0; i < count; i++)
-		if (!points[i].front && seen++ % each == 0) put_point(r, s, &points[i], count <= MOST_COMMANDS);
-	lk_report_series_end(r);
+		if (!points[i].front && seen++ % each == 0) put_point(writer, sweep, &points[i], count <= MOST_COMMANDS);
+	lk_report_series_end(writer);
 }
 
 /* Those that fit by their cost, those on the front marked; how many. */
-static size_t fill_points(const struct shown_sweep *s, struct measure m, struct point *points) {
+static size_t fill_points(const struct shown_sweep *sweep, struct measure m, struct point *points) {
 	size_t count = 0;
 	double fastest = INFINITY;
-	for (size_t i = 0; i < s->all.count; i++) {
-		const lk_prediction *p = s->all.rows[i].prediction;
-		if (p && p->fits) points[count++] = (struct point){cost_of(m, p), time_of(m, p), i, false};
+	for (size_t i = 0; i < sweep->all.count; i++) {
+		const lk_prediction *prediction = sweep->all.rows[i].prediction;
+		if (prediction && prediction->fits) points[count++] = (struct point){cost_of(m, prediction), time_of(m, prediction), i, false};
 	}
 	if (count) qsort(points, count, sizeof *points, by_cost);
 	for (size_t i = 0; i < count; i++)
@@ -221,26 +221,26 @@ static size_t fill_points(const struct shown_sweep *s, struct measure m, struct 
 	return count;
 }
 
-static lk_status put_front(lk_report *r, struct shown_sweep *s, lk_error *err) {
+static lk_status put_front(lk_report *writer, struct shown_sweep *sweep, lk_error *err) {
 	static const struct { const char *time, *unit, *cost; } of[] = {
 		{"time of the training", "days", "GPU-hours of the training"}, {"step time", "s", "GPU-seconds of a step"},
 		{"time for a billion tokens", "h", "GPU-hours for a billion tokens"}, {"time for a million samples", "h", "GPU-hours for a million samples"},
 	};
-	struct measure m = measure_of(s);
-	struct point *points = LK_ARRAY(&s->arena, struct point, s->fit);
+	struct measure m = measure_of(sweep);
+	struct point *points = LK_ARRAY(&sweep->arena, struct point, sweep->fit);
 	if (!points) return lk_oom(err);
-	size_t count = fill_points(s, m, points);
+	size_t count = fill_points(sweep, m, points);
 	if (count < 2 || points[0].cost == points[count - 1].cost) return LK_OK;
-	lk_report_panel(r, "scatter", m.gpus ? "Time against GPU time" : "Time against memory",
+	lk_report_panel(writer, "scatter", m.gpus ? "Time against GPU time" : "Time against memory",
 	                count <= MOST_COMMANDS ? "those that fit; on the front nothing is faster for less; a click on a point shows its command"
 	                                       : "those that fit; on the front nothing is faster for less; a click on its points shows their commands", true);
-	lk_json_put_text(r, "role", "pareto");
-	lk_report_axis(r, "x", m.gpus ? of[m.of].cost : "memory of the fullest rank", m.gpus ? "" : "B", false);
-	lk_report_axis(r, "y", of[m.of].time, of[m.of].unit, false);
-	lk_json_array(r, "series");
-	put_points(r, s, points, count);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_json_put_text(writer, "role", "pareto");
+	lk_report_axis(writer, "x", m.gpus ? of[m.of].cost : "memory of the fullest rank", m.gpus ? "" : "B", false);
+	lk_report_axis(writer, "y", of[m.of].time, of[m.of].unit, false);
+	lk_json_array(writer, "series");
+	put_points(writer, sweep, points, count);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 	return LK_OK;
 }
 
@@ -254,15 +254,15 @@ static double number_of(const lk_option *option, const lk_predict_request *reque
 }
 
 /* The one swept option whose values are numbers, the other ones making few lines; NULL where it is not that clear. */
-static const lk_option *swept_number(const struct shown_sweep *s) {
+static const lk_option *swept_number(const struct shown_sweep *sweep) {
 	const lk_option *found = NULL;
-	for (int i = 0; i < s->all.varying_count; i++) {
-		const lk_option *o = s->all.varying[i];
+	for (int i = 0; i < sweep->all.varying_count; i++) {
+		const lk_option *option = sweep->all.varying[i];
 		bool numbers = true;
-		for (size_t k = 0; numbers && k < s->all.count; k++)
-			numbers = s->all.rows[k].request && isfinite(number_of(o, s->all.rows[k].request));
+		for (size_t k = 0; numbers && k < sweep->all.count; k++)
+			numbers = sweep->all.rows[k].request && isfinite(number_of(option, sweep->all.rows[k].request));
 		if (numbers && found) return NULL;
-		if (numbers) found = o;
+		if (numbers) found = option;
 	}
 	return found;
 }
@@ -272,12 +272,12 @@ struct sweep_line {
 };
 
 /* The lines by what else differs; -1: too many. */
-static int lines_of(const struct shown_sweep *s, const lk_option *over, struct sweep_line lines[MOST_LINES]) {
+static int lines_of(const struct shown_sweep *sweep, const lk_option *over, struct sweep_line lines[MOST_LINES]) {
 	int count = 0;
-	for (size_t i = 0; i < s->all.count; i++) {
+	for (size_t i = 0; i < sweep->all.count; i++) {
 		char name[LINE];
 		int known = 0;
-		differences(&s->all, s->all.rows[i].request, over, name, sizeof name);
+		differences(&sweep->all, sweep->all.rows[i].request, over, name, sizeof name);
 		while (known < count && strcmp(lines[known].name, name) != 0) known++;
 		if (known < count) continue;
 		if (count == MOST_LINES) return -1;
@@ -287,82 +287,82 @@ static int lines_of(const struct shown_sweep *s, const lk_option *over, struct s
 }
 
 /* Points of the line of this name; with their commands where they are to be clicked. */
-static void put_line(lk_report *r, const struct shown_sweep *s, const lk_option *over, const char *name) {
-	for (size_t i = 0; i < s->all.count; i++) {
-		const lk_sweep_row *row = &s->all.rows[i];
+static void put_line(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over, const char *name) {
+	for (size_t i = 0; i < sweep->all.count; i++) {
+		const lk_sweep_row *row = &sweep->all.rows[i];
 		char mine[LINE];
-		if (row->prediction && strcmp(differences(&s->all, row->request, over, mine, sizeof mine), name) == 0)
-			lk_report_point(r, number_of(over, row->request), row->prediction->step_time_s, NULL, NULL);
+		if (row->prediction && strcmp(differences(&sweep->all, row->request, over, mine, sizeof mine), name) == 0)
+			lk_report_point(writer, number_of(over, row->request), row->prediction->step_time_s, NULL, NULL);
 	}
 }
 
 /* Those of a line that fit, or of all lines (name NULL) those that do not. */
-static void put_marks(lk_report *r, const struct shown_sweep *s, const lk_option *over, const char *name) {
-	for (size_t i = 0; i < s->all.count; i++) {
-		const lk_sweep_row *row = &s->all.rows[i];
-		const lk_prediction *p = row->prediction;
+static void put_marks(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over, const char *name) {
+	for (size_t i = 0; i < sweep->all.count; i++) {
+		const lk_sweep_row *row = &sweep->all.rows[i];
+		const lk_prediction *prediction = row->prediction;
 		char mine[LINE], text[2 * LINE], what[LINE], step[TEXT];
-		if (!p || p->fits != (name != NULL) || (name && strcmp(differences(&s->all, row->request, over, mine, sizeof mine), name) != 0)) continue;
-		snprintf(text, sizeof text, "%s: step %s%s", differences(&s->all, row->request, NULL, what, sizeof what),
-		         lk_format_seconds(p->step_time_s, step, sizeof step), p->fits ? "" : ", does not fit");
-		lk_report_point(r, number_of(over, row->request), p->step_time_s, text, command_of(row));
+		if (!prediction || prediction->fits != (name != NULL) || (name && strcmp(differences(&sweep->all, row->request, over, mine, sizeof mine), name) != 0)) continue;
+		snprintf(text, sizeof text, "%s: step %s%s", differences(&sweep->all, row->request, NULL, what, sizeof what),
+		         lk_format_seconds(prediction->step_time_s, step, sizeof step), prediction->fits ? "" : ", does not fit");
+		lk_report_point(writer, number_of(over, row->request), prediction->step_time_s, text, command_of(row));
 	}
 }
 
-static void put_lines(lk_report *r, const struct shown_sweep *s, const lk_option *over, const struct sweep_line *lines, int count) {
+static void put_lines(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over, const struct sweep_line *lines, int count) {
 	char key[TEXT], name[2 * LINE];
-	lk_json_array(r, "series");
+	lk_json_array(writer, "series");
 	for (int i = 0; i < 2 * count; i++) {
 		const char *what = lines[i % count].name;
 		bool whole = i < count;
 		snprintf(key, sizeof key, "c%d", i % count);
 		snprintf(name, sizeof name, "%s%s", *what ? what : "step time", whole ? "" : ", fits");
-		lk_report_series(r, name, key, whole);
-		if (whole) put_line(r, s, over, what);
-		else put_marks(r, s, over, what);
-		lk_report_series_end(r);
+		lk_report_series(writer, name, key, whole);
+		if (whole) put_line(writer, sweep, over, what);
+		else put_marks(writer, sweep, over, what);
+		lk_report_series_end(writer);
 	}
-	lk_report_series(r, "does not fit", "misfit", false);
-	put_marks(r, s, over, NULL);
-	lk_report_series_end(r);
-	lk_json_array_end(r);
+	lk_report_series(writer, "does not fit", "misfit", false);
+	put_marks(writer, sweep, over, NULL);
+	lk_report_series_end(writer);
+	lk_json_array_end(writer);
 }
 
 /* The axis has the values that were swept; even ones by factors as a logarithm. */
-static void put_axis(lk_report *r, const struct shown_sweep *s, const lk_option *over) {
+static void put_axis(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over) {
 	double low = INFINITY, high = -INFINITY;
-	for (size_t i = 0; i < s->all.count; i++) {
-		double x = number_of(over, s->all.rows[i].request);
+	for (size_t i = 0; i < sweep->all.count; i++) {
+		double x = number_of(over, sweep->all.rows[i].request);
 		low = fmin(low, x), high = fmax(high, x);
 	}
-	lk_json_object(r, "x");
-	lk_json_put_text(r, "label", over->name);
-	lk_json_put_text(r, "unit", "");
-	if (low > 0 && high > 4 * low) lk_json_put_bool(r, "log", true);
-	lk_json_array(r, "ticks");
+	lk_json_object(writer, "x");
+	lk_json_put_text(writer, "label", over->name);
+	lk_json_put_text(writer, "unit", "");
+	if (low > 0 && high > 4 * low) lk_json_put_bool(writer, "log", true);
+	lk_json_array(writer, "ticks");
 	double last = NAN;
-	for (size_t i = 0; i < s->all.count; i++) {
-		double x = number_of(over, s->all.rows[i].request);
-		if (x != last) lk_json_put_number(r, NULL, x);
+	for (size_t i = 0; i < sweep->all.count; i++) {
+		double x = number_of(over, sweep->all.rows[i].request);
+		if (x != last) lk_json_put_number(writer, NULL, x);
 		last = x;
 	}
-	lk_json_array_end(r);
-	lk_json_object_end(r);
+	lk_json_array_end(writer);
+	lk_json_object_end(writer);
 }
 
-static void put_over(lk_report *r, const struct shown_sweep *s) {
-	const lk_option *over = s->all.count <= MOST_POINTS ? swept_number(s) : NULL;
+static void put_over(lk_report *writer, const struct shown_sweep *sweep) {
+	const lk_option *over = sweep->all.count <= MOST_POINTS ? swept_number(sweep) : NULL;
 	struct sweep_line lines[MOST_LINES];
-	int count = over ? lines_of(s, over, lines) : 0;
+	int count = over ? lines_of(sweep, over, lines) : 0;
 	char title[LINE];
-	if (count < 1 || s->all.count - s->refused < 2) return;
+	if (count < 1 || sweep->all.count - sweep->refused < 2) return;
 	snprintf(title, sizeof title, "Step time over %s", over->name);
-	lk_report_panel(r, "scatter", title, "a click on a point shows its command", true);
-	lk_json_put_text(r, "role", "sweep");
-	put_axis(r, s, over);
-	lk_report_axis(r, "y", "step time", "s", false);
-	put_lines(r, s, over, lines, count);
-	lk_report_panel_end(r);
+	lk_report_panel(writer, "scatter", title, "a click on a point shows its command", true);
+	lk_json_put_text(writer, "role", "sweep");
+	put_axis(writer, sweep, over);
+	lk_report_axis(writer, "y", "step time", "s", false);
+	put_lines(writer, sweep, over, lines, count);
+	lk_report_panel_end(writer);
 }
 
 /* ---- all of them ---- */
@@ -422,78 +422,78 @@ static const char *shorter(lk_arena *arena, const char *text, const char *last) 
 
 /* The commands of the table's rows: what all begin and end with once, and between them each its own, without the words that the
  * one before it has too. */
-static lk_status put_commands(lk_report *r, const void *context, lk_error *err) {
-	const struct shown_sweep *s = context;
-	const lk_sweep *kept = &s->kept;
+static lk_status put_commands(lk_report *writer, const void *context, lk_error *err) {
+	const struct shown_sweep *sweep = context;
+	const lk_sweep *kept = &sweep->kept;
 	const char *first;
 	size_t before, after;
 	lk_arena arena = LK_ARENA_INIT;
 	bool good = true, single = single_blanks(kept);
 	const char *last = NULL;
-	if (s->all.count > kept->count) lk_json_put_integer(r, "left_out", (long long)(s->all.count - kept->count));
+	if (sweep->all.count > kept->count) lk_json_put_integer(writer, "left_out", (long long)(sweep->all.count - kept->count));
 	common_ends(kept, &first, &before, &after);
 	if (!first) return LK_OK;
-	lk_json_object(r, "commands");
-	lk_json_put_text(r, "before", lk_arena_strndup(&arena, first, before));
-	lk_json_put_text(r, "after", first + strlen(first) - after);
-	lk_json_array(r, "between");
+	lk_json_object(writer, "commands");
+	lk_json_put_text(writer, "before", lk_arena_strndup(&arena, first, before));
+	lk_json_put_text(writer, "after", first + strlen(first) - after);
+	lk_json_array(writer, "between");
 	for (size_t i = 0; good && i < kept->count; i++) {
 		const char *command = command_of(&kept->rows[i]);
 		const char *middle = command ? lk_arena_strndup(&arena, command + before, strlen(command) - before - after) : NULL;
-		lk_json_put_text(r, NULL, middle && single ? shorter(&arena, middle, last) : middle);
+		lk_json_put_text(writer, NULL, middle && single ? shorter(&arena, middle, last) : middle);
 		good = middle || !command;
 		if (middle) last = middle;
 	}
-	lk_json_array_end(r);
-	lk_json_object_end(r);
+	lk_json_array_end(writer);
+	lk_json_object_end(writer);
 	lk_arena_free(&arena);
 	return good ? LK_OK : lk_oom(err);
 }
 
-static lk_status put_table(lk_report *r, const struct shown_sweep *s, lk_error *err) {
+static lk_status put_table(lk_report *writer, const struct shown_sweep *sweep, lk_error *err) {
 	static const char *const keys[] = {"usable_bytes", "model", "gpus", "tp", "pp", "vp", "cp", "ep", "dp", "mbs", "gbs", "seq",
 		"recompute", "dtype", "schedule", NULL};
 	char same[LINE], note[2 * LINE];
-	lk_table *t = lk_sweep_table(&s->kept);
-	lk_report_same(t, keys, same, sizeof same);
-	lk_report_round(t, DIGITS);
-	lk_report_reveal(t, "step_time_low_s"), lk_report_reveal(t, "step_time_high_s");
+	lk_table *table = lk_sweep_table(&sweep->kept);
+	lk_report_same(table, keys, same, sizeof same);
+	lk_report_round(table, DIGITS);
+	lk_report_reveal(table, "step_time_low_s"), lk_report_reveal(table, "step_time_high_s");
 	snprintf(note, sizeof note, "low and high: the 80 %% range of the step; a click on a row shows its command%s%s%s", *same ? "; all have " : "", same,
-	         s->kept.count < s->all.count ? "; those with most tokens/s/GPU are kept, -o csv writes all" : "");
-	return lk_report_table_with(r, "All combinations", note, true, t, 0, put_commands, s, err);
+	         sweep->kept.count < sweep->all.count ? "; those with most tokens/s/GPU are kept, -o csv writes all" : "");
+	return lk_report_table_with(writer, "All combinations", note, true, table, 0, put_commands, sweep, err);
 }
 
 /* ---- the whole ---- */
 
-static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
-	struct shown_sweep *s = *(struct shown_sweep *const *)answer;
-	put_verdict(r, s);
-	put_over(r, s);
-	LK_TRY(put_front(r, s, err));
-	return put_table(r, s, err);
+static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+	struct shown_sweep *sweep = *(struct shown_sweep *const *)answer;
+	put_verdict(writer, sweep);
+	put_over(writer, sweep);
+	LK_TRY(put_front(writer, sweep, err));
+	return put_table(writer, sweep, err);
 }
 
-static void put_warnings(const void *answer, lk_report *r) {
-	const struct shown_sweep *s = *(struct shown_sweep *const *)answer;
-	if (s->best >= 0 && s->all.rows[s->best].prediction->warning && *s->all.rows[s->best].prediction->warning)
-		lk_report_text(r, s->all.rows[s->best].prediction->warning);
+static void put_warnings(const void *answer, lk_report *writer) {
+	const struct shown_sweep *sweep = *(struct shown_sweep *const *)answer;
+	if (sweep->best >= 0 && sweep->all.rows[sweep->best].prediction->warning && *sweep->all.rows[sweep->best].prediction->warning)
+		lk_report_text(writer, sweep->all.rows[sweep->best].prediction->warning);
 }
 
-static void put_assumptions(const void *answer, lk_report *r) {
-	const struct shown_sweep *s = *(struct shown_sweep *const *)answer;
-	const lk_prediction *p = s->best >= 0 ? s->all.rows[s->best].prediction : NULL;
-	for (int i = 0; p && i < p->assumption_count; i++) lk_report_text(r, p->assumptions[i]);
+static void put_assumptions(const void *answer, lk_report *writer) {
+	const struct shown_sweep *sweep = *(struct shown_sweep *const *)answer;
+	const lk_prediction *prediction = sweep->best >= 0 ? sweep->all.rows[sweep->best].prediction : NULL;
+	for (int i = 0; prediction && i < prediction->assumption_count; i++) lk_report_text(writer, prediction->assumptions[i]);
 }
 
-static lk_status prepare(struct shown_sweep *s, lk_error *err) {
-	s->best = lk_sweep_best(&s->all);
-	for (size_t i = 0; i < s->all.count; i++) {
-		s->refused += !s->all.rows[i].prediction;
-		s->fit += s->all.rows[i].prediction && s->all.rows[i].prediction->fits;
+static lk_status prepare(struct shown_sweep *sweep, lk_error *err) {
+	sweep->best = lk_sweep_best(&sweep->all);
+	for (size_t i = 0; i < sweep->all.count; i++) {
+		sweep->refused += !sweep->all.rows[i].prediction;
+		sweep->fit += sweep->all.rows[i].prediction && sweep->all.rows[i].prediction->fits;
 	}
-	lk_sweep_varying(&s->all);
-	LK_TRY(keep_rows(s, err));
-	return join_inputs(s, err);
+	lk_sweep_varying(&sweep->all);
+	LK_TRY(keep_rows(sweep, err));
+	return join_inputs(sweep, err);
 }
 
 lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form form, const char *path, FILE *out, lk_error *err) {

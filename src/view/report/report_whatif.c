@@ -9,10 +9,10 @@
 
 enum { TEXT = 64, LINE = 256, MOST_ROWS = 400 };
 
-static int fastest_of(const lk_whatif *w) {
+static int fastest_of(const lk_whatif *whatif) {
 	int best = 0;
-	for (int i = 1; i < w->column_count; i++)
-		if (!w->columns[i].refused && w->columns[i].step_s < w->columns[best].step_s) best = i;
+	for (int i = 1; i < whatif->column_count; i++)
+		if (!whatif->columns[i].refused && whatif->columns[i].step_s < whatif->columns[best].step_s) best = i;
 	return best;
 }
 
@@ -22,93 +22,93 @@ static char *signed_percent(double share, char *out, size_t size) {
 	return out;
 }
 
-static void put_verdict(lk_report *r, const lk_whatif *w) {
-	int best = fastest_of(w);
-	const lk_whatif_column *base = &w->columns[0], *c = &w->columns[best];
+static void put_verdict(lk_report *writer, const lk_whatif *whatif) {
+	int best = fastest_of(whatif);
+	const lk_whatif_column *base = &whatif->columns[0], *column = &whatif->columns[best];
 	const double little = 0.005; /* less is lost between two runs of one job */
-	bool gains = best && c->change < -little;
+	bool gains = best && column->change < -little;
 	char text[TEXT], change[TEXT], headline[LINE], detail[LINE] = "", note[LINE];
-	if (best) snprintf(headline, sizeof headline, "%.180s: %s", c->label, signed_percent(c->change, change, sizeof change));
+	if (best) snprintf(headline, sizeof headline, "%.180s: %s", column->label, signed_percent(column->change, change, sizeof change));
 	if (best) snprintf(detail, sizeof detail, "%s%.200s", gains ? "the shortest step" : "the shortest step is that of ", gains ? "" : headline);
-	lk_report_verdict(r, gains ? "yes" : "plain", gains ? headline : w->column_count > 1 ? best ? "No change makes the step much shorter" : "No change makes the step shorter" : "The base", detail);
-	lk_report_figures(r);
-	lk_report_figure(r, "base step", lk_format_seconds(base->step_s, text, sizeof text), NULL, NULL);
+	lk_report_verdict(writer, gains ? "yes" : "plain", gains ? headline : whatif->column_count > 1 ? best ? "No change makes the step much shorter" : "No change makes the step shorter" : "The base", detail);
+	lk_report_figures(writer);
+	lk_report_figure(writer, "base step", lk_format_seconds(base->step_s, text, sizeof text), NULL, NULL);
 	if (best) {
-		snprintf(note, sizeof note, "\xc2\xb1 %s %%, an expected error", lk_fixed(100 * c->uncertainty, 1, change, sizeof change));
-		lk_report_figure(r, "shortest step", lk_format_seconds(c->step_s, text, sizeof text), NULL, note);
+		snprintf(note, sizeof note, "\xc2\xb1 %s %%, an expected error", lk_fixed(100 * column->uncertainty, 1, change, sizeof change));
+		lk_report_figure(writer, "shortest step", lk_format_seconds(column->step_s, text, sizeof text), NULL, note);
 	}
 	snprintf(text, sizeof text, "%d", base->ranks);
-	lk_report_figure(r, "GPUs of the base", text, NULL, NULL);
-	lk_json_array_end(r);
-	lk_report_facts(r);
-	lk_report_fact(r, "base", w->source);
-	lk_report_fact(r, "cluster", base->cluster);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_report_figure(writer, "GPUs of the base", text, NULL, NULL);
+	lk_json_array_end(writer);
+	lk_report_facts(writer);
+	lk_report_fact(writer, "base", whatif->source);
+	lk_report_fact(writer, "cluster", base->cluster);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
-static void put_changes(lk_report *r, const lk_whatif *w) {
+static void put_changes(lk_report *writer, const lk_whatif *whatif) {
 	int rows = 0;
-	lk_report_panel(r, "bars", "The step with each change", "what hides behind compute is no part of it", true);
-	lk_json_put_text(r, "unit", "s");
-	lk_json_array(r, "parts");
-	lk_report_part(r, "compute", "compute");
-	lk_report_part(r, "communication", "communication, exposed");
-	lk_report_part(r, "idle", "waiting, host, copies");
-	lk_json_array_end(r);
-	lk_json_array(r, "rows");
-	for (int i = 0; i < w->column_count && rows < MOST_ROWS; i++) {
-		const lk_whatif_column *c = &w->columns[i];
-		if (c->refused) continue;
-		lk_report_row(r, c->label, NULL, (double[]){c->compute_s, c->exposed_s, c->other_s}, 3);
+	lk_report_panel(writer, "bars", "The step with each change", "what hides behind compute is no part of it", true);
+	lk_json_put_text(writer, "unit", "s");
+	lk_json_array(writer, "parts");
+	lk_report_part(writer, "compute", "compute");
+	lk_report_part(writer, "communication", "communication, exposed");
+	lk_report_part(writer, "idle", "waiting, host, copies");
+	lk_json_array_end(writer);
+	lk_json_array(writer, "rows");
+	for (int i = 0; i < whatif->column_count && rows < MOST_ROWS; i++) {
+		const lk_whatif_column *column = &whatif->columns[i];
+		if (column->refused) continue;
+		lk_report_row(writer, column->label, NULL, (double[]){column->compute_s, column->exposed_s, column->other_s}, 3);
 		rows++;
 	}
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
 /* Steps of changes beside that of the base: what bars from zero do not show. */
-static void put_differences(lk_report *r, const lk_whatif *w) {
-	if (w->column_count < 2) return;
-	lk_report_panel(r, "tornado", "Longer or shorter than the base", NULL, true);
-	lk_json_put_number(r, "base", w->columns[0].step_s);
-	lk_json_array(r, "labels");
-	lk_report_text(r, ""), lk_report_text(r, "");
-	lk_json_array_end(r);
-	lk_json_array(r, "rows");
-	for (int i = 1; i < w->column_count && i < MOST_ROWS; i++)
-		if (!w->columns[i].refused) lk_report_swing(r, w->columns[i].label, NAN, w->columns[i].step_s);
-	lk_json_array_end(r);
-	lk_report_panel_end(r);
+static void put_differences(lk_report *writer, const lk_whatif *whatif) {
+	if (whatif->column_count < 2) return;
+	lk_report_panel(writer, "tornado", "Longer or shorter than the base", NULL, true);
+	lk_json_put_number(writer, "base", whatif->columns[0].step_s);
+	lk_json_array(writer, "labels");
+	lk_report_text(writer, ""), lk_report_text(writer, "");
+	lk_json_array_end(writer);
+	lk_json_array(writer, "rows");
+	for (int i = 1; i < whatif->column_count && i < MOST_ROWS; i++)
+		if (!whatif->columns[i].refused) lk_report_swing(writer, whatif->columns[i].label, NAN, whatif->columns[i].step_s);
+	lk_json_array_end(writer);
+	lk_report_panel_end(writer);
 }
 
-static lk_status put_panels(const void *answer, lk_report *r, lk_error *err) {
-	const lk_whatif *w = answer;
-	put_verdict(r, w);
-	put_differences(r, w);
-	put_changes(r, w);
-	return lk_report_table(r, "Changes", "uncertainty: an expected error, larger the farther from what was measured", true, lk_whatif_table(w), MOST_ROWS, err);
+static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+	const lk_whatif *whatif = answer;
+	put_verdict(writer, whatif);
+	put_differences(writer, whatif);
+	put_changes(writer, whatif);
+	return lk_report_table(writer, "Changes", "uncertainty: an expected error, larger the farther from what was measured", true, lk_whatif_table(whatif), MOST_ROWS, err);
 }
 
-static void put_assumptions(const void *answer, lk_report *r) {
-	const lk_whatif *w = answer;
-	for (int i = 0; i < w->note_count; i++) lk_report_text(r, w->notes[i]);
+static void put_assumptions(const void *answer, lk_report *writer) {
+	const lk_whatif *whatif = answer;
+	for (int i = 0; i < whatif->note_count; i++) lk_report_text(writer, whatif->notes[i]);
 }
 
 /* Combinations repeat what their parts say. */
-static bool said(const lk_whatif *w, int before, const char *note) {
+static bool said(const lk_whatif *whatif, int before, const char *note) {
 	for (int i = 0; i < before; i++)
-		for (int n = 0; n < w->columns[i].note_count; n++)
-			if (strcmp(w->columns[i].notes[n], note) == 0) return true;
+		for (int n = 0; n < whatif->columns[i].note_count; n++)
+			if (strcmp(whatif->columns[i].notes[n], note) == 0) return true;
 	return false;
 }
 
-static void put_warnings(const void *answer, lk_report *r) {
-	const lk_whatif *w = answer;
-	for (int i = 0; i < w->column_count; i++) {
-		if (w->columns[i].refused) lk_report_text(r, w->columns[i].refused);
-		for (int n = 0; n < w->columns[i].note_count; n++)
-			if (!said(w, i, w->columns[i].notes[n])) lk_report_text(r, w->columns[i].notes[n]);
+static void put_warnings(const void *answer, lk_report *writer) {
+	const lk_whatif *whatif = answer;
+	for (int i = 0; i < whatif->column_count; i++) {
+		if (whatif->columns[i].refused) lk_report_text(writer, whatif->columns[i].refused);
+		for (int n = 0; n < whatif->columns[i].note_count; n++)
+			if (!said(whatif, i, whatif->columns[i].notes[n])) lk_report_text(writer, whatif->columns[i].notes[n]);
 	}
 }
 

@@ -9,27 +9,27 @@
 #include "base/text.h"
 #include "lockstep/view.h"
 
-lk_status lk_writing_check(const lk_writing *w, lk_error *err) {
-	if (w->format < 0 || w->format >= LK_FORMATS)
-		return lk_fail(err, LK_ERR_INPUT, NULL, "there is no format %d", w->format);
-	if (w->format != LK_FORMAT_SQLITE || w->path) return LK_OK;
+lk_status lk_writing_check(const lk_writing *writing, lk_error *err) {
+	if (writing->format < 0 || writing->format >= LK_FORMATS)
+		return lk_fail(err, LK_ERR_INPUT, NULL, "there is no format %d", writing->format);
+	if (writing->format != LK_FORMAT_SQLITE || writing->path) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 	return lk_hint(err, "add --file NAME.sqlite");
 }
 
-static lk_status write_stream(const lk_writing *w, lk_writer *write, const void *what, lk_error *err) {
+static lk_status write_stream(const lk_writing *writing, lk_writer *write, const void *what, lk_error *err) {
 	errno = 0;
-	lk_status status = write(what, w->colour, w->out, err);
-	bool written = status != LK_ERR_IO && fflush(w->out) == 0 && !ferror(w->out);
+	lk_status status = write(what, writing->colour, writing->out, err);
+	bool written = status != LK_ERR_IO && fflush(writing->out) == 0 && !ferror(writing->out);
 	if (written || (status != LK_OK && status != LK_ERR_IO)) return status;
 	int code = errno;
 	return lk_fail(err, LK_ERR_IO, "output", "cannot write%s%s", code ? ": " : "", code ? strerror(code) : "");
 }
 
-lk_status lk_write_through(const lk_writing *w, lk_writer *write, const void *what, lk_error *err) {
-	if (!w->path) return write_stream(w, write, what, err);
+lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const void *what, lk_error *err) {
+	if (!writing->path) return write_stream(writing, write, what, err);
 	lk_sink *sink;
-	LK_TRY(lk_sink_open(w->path, &sink, err));
+	LK_TRY(lk_sink_open(writing->path, &sink, err));
 	FILE *file = lk_sink_file(sink);
 	lk_status status = file ? write(what, false, file, err) : lk_oom(err);
 	/* A disk that is full makes the writer fail first, and the commit tells why. */
@@ -47,16 +47,16 @@ struct formatted {
 };
 
 static lk_status write_formatted(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct formatted *f = what;
-	return lk_table_write(f->table, f->format, colour, out, err);
+	const struct formatted *formatted = what;
+	return lk_table_write(formatted->table, formatted->format, colour, out, err);
 }
 
-lk_status lk_write_table(const lk_writing *w, lk_table *table, lk_error *err) {
+lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *err) {
 	if (!table) return lk_oom(err);
-	struct formatted f = {table, (lk_format)w->format};
-	lk_status status = lk_writing_check(w, err);
-	if (status == LK_OK && w->format == LK_FORMAT_SQLITE) status = lk_table_sqlite(table, w->path, err);
-	else if (status == LK_OK) status = lk_write_through(w, write_formatted, &f, err);
+	struct formatted f = {table, (lk_format)writing->format};
+	lk_status status = lk_writing_check(writing, err);
+	if (status == LK_OK && writing->format == LK_FORMAT_SQLITE) status = lk_table_sqlite(table, writing->path, err);
+	else if (status == LK_OK) status = lk_write_through(writing, write_formatted, &f, err);
 	lk_table_free(table);
 	return status;
 }
@@ -69,8 +69,8 @@ struct saved {
 };
 
 static lk_status write_saved(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct saved *s = what;
-	return lk_validate_print(s->validation, s->format, colour, out, err);
+	const struct saved *saved = what;
+	return lk_validate_print(saved->validation, saved->format, colour, out, err);
 }
 
 lk_status lk_validate_save(const lk_validation *validation, int format, bool colour, const char *path, FILE *out,

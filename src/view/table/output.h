@@ -16,11 +16,11 @@ typedef struct lk_writing {
 typedef lk_status lk_writer(const void *what, bool colour, FILE *out, lk_error *err);
 
 /* Refuses formats that do not exist, or that need a path and have none. */
-lk_status lk_writing_check(const lk_writing *w, lk_error *err);
+lk_status lk_writing_check(const lk_writing *writing, lk_error *err);
 /* Calls `write` with the stream or with the file of w->path. Not for SQLite. */
-lk_status lk_write_through(const lk_writing *w, lk_writer *write, const void *what, lk_error *err);
+lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const void *what, lk_error *err);
 /* A table in any format; frees the table. NULL (memory is out) is an error. */
-lk_status lk_write_table(const lk_writing *w, lk_table *table, lk_error *err);
+lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *err);
 
 /* Text with control characters escaped. */
 lk_status lk_put_safe(const char *text, FILE *out, lk_error *err);

@@ -14,26 +14,26 @@ const char *const lk_format_names[LK_FORMATS + 1] = {"text", "md", "csv", "json"
 
 static const char BOLD[] = "\x1b[1m", PLAIN[] = "\x1b[0m";
 
-static bool copy_columns(lk_table *t, const lk_column *columns) {
-	t->columns = LK_ARRAY(&t->arena, lk_column, (size_t)t->count);
-	if (!t->columns) return false;
-	for (int i = 0; i < t->count; i++) {
+static bool copy_columns(lk_table *table, const lk_column *columns) {
+	table->columns = LK_ARRAY(&table->arena, lk_column, (size_t)table->count);
+	if (!table->columns) return false;
+	for (int i = 0; i < table->count; i++) {
 		const char *key = columns[i].key, *title = columns[i].title;
-		t->columns[i] = columns[i];
-		t->columns[i].key = lk_arena_strdup(&t->arena, key ? key : title ? title : "");
-		t->columns[i].title = lk_arena_strdup(&t->arena, title ? title : key ? key : "");
-		if (!t->columns[i].key || !t->columns[i].title) return false;
+		table->columns[i] = columns[i];
+		table->columns[i].key = lk_arena_strdup(&table->arena, key ? key : title ? title : "");
+		table->columns[i].title = lk_arena_strdup(&table->arena, title ? title : key ? key : "");
+		if (!table->columns[i].key || !table->columns[i].title) return false;
 	}
 	return true;
 }
 
 lk_table *lk_table_new(const char *name, const lk_column *columns, int count) {
-	lk_table *t = calloc(1, sizeof *t);
-	if (!t) return NULL;
-	t->count = count > 0 ? count : 0;
-	t->name = lk_arena_strdup(&t->arena, name ? name : "");
-	if (t->name && copy_columns(t, columns)) return t;
-	lk_table_free(t);
+	lk_table *table = calloc(1, sizeof *table);
+	if (!table) return NULL;
+	table->count = count > 0 ? count : 0;
+	table->name = lk_arena_strdup(&table->arena, name ? name : "");
+	if (table->name && copy_columns(table, columns)) return table;
+	lk_table_free(table);
 	return NULL;
 }
 
@@ -44,54 +44,54 @@ void lk_table_free(lk_table *table) {
 	free(table);
 }
 
-static void keep(lk_table *t, lk_status status) {
-	if (t->status == LK_OK) t->status = status;
+static void keep(lk_table *table, lk_status status) {
+	if (table->status == LK_OK) table->status = status;
 }
 
-void lk_table_row(lk_table *t) {
-	if (t->status != LK_OK) return;
-	if (t->rows == INT32_MAX || !lk_reserve(&t->cells, (size_t)t->count)) {
-		keep(t, LK_ERR_MEMORY);
+void lk_table_row(lk_table *table) {
+	if (table->status != LK_OK) return;
+	if (table->rows == INT32_MAX || !lk_reserve(&table->cells, (size_t)table->count)) {
+		keep(table, LK_ERR_MEMORY);
 		return;
 	}
-	if (t->count) memset(t->cells.at + t->cells.count, 0, (size_t)t->count * sizeof *t->cells.at);
-	t->cells.count += (size_t)t->count;
-	t->rows++;
-	t->filled = 0;
+	if (table->count) memset(table->cells.at + table->cells.count, 0, (size_t)table->count * sizeof *table->cells.at);
+	table->cells.count += (size_t)table->count;
+	table->rows++;
+	table->filled = 0;
 }
 
 /* The next cell of the last row; NULL if there is none. */
-static lk_cell *next_cell(lk_table *t) {
-	if (t->status != LK_OK) return NULL;
-	if (!t->rows || t->filled >= t->count) {
-		keep(t, LK_ERR_INTERNAL);
+static lk_cell *next_cell(lk_table *table) {
+	if (table->status != LK_OK) return NULL;
+	if (!table->rows || table->filled >= table->count) {
+		keep(table, LK_ERR_INTERNAL);
 		return NULL;
 	}
-	return &t->cells.at[t->cells.count - (size_t)t->count + (size_t)t->filled++];
+	return &table->cells.at[table->cells.count - (size_t)table->count + (size_t)table->filled++];
 }
 
-static void set_text(lk_table *t, lk_cell *cell, const char *text) {
-	cell->text = lk_arena_strdup(&t->arena, text);
-	if (!cell->text) keep(t, LK_ERR_MEMORY);
+static void set_text(lk_table *table, lk_cell *cell, const char *text) {
+	cell->text = lk_arena_strdup(&table->arena, text);
+	if (!cell->text) keep(table, LK_ERR_MEMORY);
 }
 
-void lk_table_text(lk_table *t, const char *text) {
-	lk_cell *cell = next_cell(t);
+void lk_table_text(lk_table *table, const char *text) {
+	lk_cell *cell = next_cell(table);
 	if (!cell || !text) return;
 	cell->kind = LK_CELL_TEXT;
-	set_text(t, cell, text);
+	set_text(table, cell, text);
 }
 
-void lk_table_number(lk_table *t, double number, const char *shown) {
-	lk_cell *cell = next_cell(t);
+void lk_table_number(lk_table *table, double number, const char *shown) {
+	lk_cell *cell = next_cell(table);
 	if (!cell || isnan(number)) return;
 	cell->kind = LK_CELL_NUMBER;
 	cell->number = number;
-	if (shown) set_text(t, cell, shown);
+	if (shown) set_text(table, cell, shown);
 }
 
-void lk_table_bool(lk_table *t, bool value) {
-	lk_cell *cell = next_cell(t);
+void lk_table_bool(lk_table *table, bool value) {
+	lk_cell *cell = next_cell(table);
 	if (!cell) return;
 	cell->kind = LK_CELL_BOOL;
 	cell->number = value;
@@ -101,8 +101,8 @@ int lk_table_rows(const lk_table *table) {
 	return table->rows;
 }
 
-const lk_cell *lk_table_cell(const lk_table *t, int row, int column) {
-	return &t->cells.at[(size_t)row * (size_t)t->count + (size_t)column];
+const lk_cell *lk_table_cell(const lk_table *table, int row, int column) {
+	return &table->cells.at[(size_t)row * (size_t)table->count + (size_t)column];
 }
 
 static bool says_nothing(const lk_cell *cell) {
@@ -110,16 +110,16 @@ static bool says_nothing(const lk_cell *cell) {
 	return cell->kind == LK_CELL_EMPTY || (cell->kind == LK_CELL_NUMBER && !cell->text && cell->number == 0);
 }
 
-void lk_table_hide_empty(lk_table *t) {
-	for (int column = 0; t->status == LK_OK && column < t->count; column++) {
+void lk_table_hide_empty(lk_table *table) {
+	for (int column = 0; table->status == LK_OK && column < table->count; column++) {
 		int row = 0;
-		while (row < t->rows && says_nothing(lk_table_cell(t, row, column))) row++;
-		if (row == t->rows) t->columns[column].hidden = true;
+		while (row < table->rows && says_nothing(lk_table_cell(table, row, column))) row++;
+		if (row == table->rows) table->columns[column].hidden = true;
 	}
 }
 
-const char *lk_table_key(const lk_table *t, int column) {
-	return t->columns[column].key;
+const char *lk_table_key(const lk_table *table, int column) {
+	return table->columns[column].key;
 }
 
 const char *lk_cell_shown(const lk_cell *cell, char digits[LK_DIGITS]) {
@@ -170,28 +170,28 @@ struct sheet {
 	int *columns;  /* of the columns */
 };
 
-static bool put_text(struct sheet *s, size_t at, int column, const char *text) {
+static bool put_text(struct sheet *sheet, size_t at, int column, const char *text) {
 	size_t room = strlen(text) * 4 + 1;
-	char *copy = lk_arena_alloc(&s->arena, room);
+	char *copy = lk_arena_alloc(&sheet->arena, room);
 	if (!copy) return false;
-	s->texts[at] = lk_escape(text, copy, room);
-	s->widths[at] = width_of(copy);
-	if (s->widths[at] > s->columns[column]) s->columns[column] = s->widths[at];
+	sheet->texts[at] = lk_escape(text, copy, room);
+	sheet->widths[at] = width_of(copy);
+	if (sheet->widths[at] > sheet->columns[column]) sheet->columns[column] = sheet->widths[at];
 	return true;
 }
 
-static bool fill_sheet(struct sheet *s, const lk_table *t) {
-	size_t count = (size_t)t->count, texts = count * ((size_t)t->rows + 1);
+static bool fill_sheet(struct sheet *sheet, const lk_table *table) {
+	size_t count = (size_t)table->count, texts = count * ((size_t)table->rows + 1);
 	char digits[LK_DIGITS];
-	s->texts = LK_ARRAY(&s->arena, const char *, texts);
-	s->widths = LK_ARRAY(&s->arena, int, texts);
-	s->columns = LK_ARRAY(&s->arena, int, count);
-	if (!s->texts || !s->widths || !s->columns) return false;
+	sheet->texts = LK_ARRAY(&sheet->arena, const char *, texts);
+	sheet->widths = LK_ARRAY(&sheet->arena, int, texts);
+	sheet->columns = LK_ARRAY(&sheet->arena, int, count);
+	if (!sheet->texts || !sheet->widths || !sheet->columns) return false;
 	for (size_t i = 0; i < texts; i++) {
 		int column = (int)(i % count);
-		if (t->columns[column].hidden) continue;
-		const char *text = i < count ? t->columns[column].title : lk_cell_shown(&t->cells.at[i - count], digits);
-		if (!put_text(s, i, column, text)) return false;
+		if (table->columns[column].hidden) continue;
+		const char *text = i < count ? table->columns[column].title : lk_cell_shown(&table->cells.at[i - count], digits);
+		if (!put_text(sheet, i, column, text)) return false;
 	}
 	return true;
 }
@@ -201,69 +201,69 @@ static void put_repeated(int character, int times, FILE *out) {
 }
 
 /* One line. Blanks are owed, not written, until a text follows, so that no line ends in blanks. */
-static void put_line(const struct sheet *s, const lk_table *t, size_t row, FILE *out) {
-	const char *const *texts = s->texts + row * (size_t)t->count;
-	const int *widths = s->widths + row * (size_t)t->count;
+static void put_line(const struct sheet *sheet, const lk_table *table, size_t row, FILE *out) {
+	const char *const *texts = sheet->texts + row * (size_t)table->count;
+	const int *widths = sheet->widths + row * (size_t)table->count;
 	int owed = 0;
-	for (int i = 0; i < t->count; i++) {
-		if (t->columns[i].hidden) continue;
-		int pad = s->columns[i] - widths[i];
-		if (t->columns[i].right) owed += pad;
+	for (int i = 0; i < table->count; i++) {
+		if (table->columns[i].hidden) continue;
+		int pad = sheet->columns[i] - widths[i];
+		if (table->columns[i].right) owed += pad;
 		if (*texts[i]) {
 			put_repeated(' ', owed, out);
 			fputs(texts[i], out);
 			owed = 0;
 		}
-		owed += 2 + (t->columns[i].right ? 0 : pad);
+		owed += 2 + (table->columns[i].right ? 0 : pad);
 	}
 	putc('\n', out);
 }
 
-static void put_rule(const struct sheet *s, const lk_table *t, FILE *out) {
+static void put_rule(const struct sheet *sheet, const lk_table *table, FILE *out) {
 	bool first = true;
-	for (int i = 0; i < t->count; i++) {
-		if (t->columns[i].hidden) continue;
+	for (int i = 0; i < table->count; i++) {
+		if (table->columns[i].hidden) continue;
 		if (!first) fputs("  ", out);
-		put_repeated('-', s->columns[i], out);
+		put_repeated('-', sheet->columns[i], out);
 		first = false;
 	}
 	putc('\n', out);
 }
 
-static lk_status write_text(const lk_table *t, bool colour, FILE *out, lk_error *err) {
+static lk_status write_text(const lk_table *table, bool colour, FILE *out, lk_error *err) {
 	struct sheet s = {0};
 	int shown = 0;
-	for (int i = 0; i < t->count; i++) shown += !t->columns[i].hidden;
+	for (int i = 0; i < table->count; i++) shown += !table->columns[i].hidden;
 	if (!shown) return LK_OK;
-	if (!fill_sheet(&s, t)) {
+	if (!fill_sheet(&s, table)) {
 		lk_arena_free(&s.arena);
 		return lk_oom(err);
 	}
 	if (colour) fputs(BOLD, out);
-	put_line(&s, t, 0, out);
+	put_line(&s, table, 0, out);
 	if (colour) fputs(PLAIN, out);
-	put_rule(&s, t, out);
-	for (int row = 0; row < t->rows; row++) put_line(&s, t, (size_t)row + 1, out);
+	put_rule(&s, table, out);
+	for (int row = 0; row < table->rows; row++) put_line(&s, table, (size_t)row + 1, out);
 	lk_arena_free(&s.arena);
 	return LK_OK;
 }
 
-lk_status lk_table_write(const lk_table *t, lk_format format, bool colour, FILE *out, lk_error *err) {
+lk_status lk_table_write(const lk_table *table, lk_format format, bool colour, FILE *out, lk_error *err) {
 	lk_status status = LK_OK;
-	if (t->status == LK_ERR_MEMORY) return lk_oom(err);
-	if (t->status != LK_OK)
-		return lk_fail(err, t->status, t->name, "a row of the table has more than its %d cells", t->count);
+	if (table->status == LK_ERR_MEMORY) return lk_oom(err);
+	if (table->status != LK_OK)
+		return lk_fail(err, table->status, table->name, "a row of the table has more than its %d cells", table->count);
 	switch (format) {
-	case LK_FORMAT_TEXT: status = write_text(t, colour, out, err); break;
-	case LK_FORMAT_MD: status = lk_table_markdown(t, out, err); break;
-	case LK_FORMAT_CSV: lk_table_csv(t, out); break;
-	case LK_FORMAT_JSON: status = lk_table_json(t, out, err); break;
-	case LK_FORMAT_JSONL: lk_table_jsonl(t, out); break;
+	case LK_FORMAT_TEXT: status = write_text(table, colour, out, err); break;
+	case LK_FORMAT_MD: status = lk_table_markdown(table, out, err); break;
+	case LK_FORMAT_CSV: lk_table_csv(table, out); break;
+	case LK_FORMAT_JSON: status = lk_table_json(table, out, err); break;
+	case LK_FORMAT_JSONL: lk_table_jsonl(table, out); break;
 	default:
-		lk_fail(err, LK_ERR_INPUT, t->name, "the format sqlite needs a file");
+		lk_fail(err, LK_ERR_INPUT, table->name, "the format sqlite needs a file");
 		return lk_hint(err, "name one that ends in .sqlite or .db");
 	}
 	if (status == LK_OK && (fflush(out) != 0 || ferror(out)))
-		return lk_fail(err, LK_ERR_IO, t->name, "the table could not be written");
+		return lk_fail(err, LK_ERR_IO, table->name, "the table could not be written");
 	return status;
 }

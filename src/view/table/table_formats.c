@@ -27,23 +27,23 @@ static lk_status put_markdown(const char *text, FILE *out, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_table_markdown(const lk_table *t, FILE *out, lk_error *err) {
+lk_status lk_table_markdown(const lk_table *table, FILE *out, lk_error *err) {
 	char digits[LK_DIGITS];
 	int shown = 0;
-	for (int i = 0; i < t->count; i++) shown += !t->columns[i].hidden;
+	for (int i = 0; i < table->count; i++) shown += !table->columns[i].hidden;
 	if (!shown) return LK_OK;
-	for (int row = -1; row < t->rows; row++) {
-		for (int i = 0; i < t->count; i++) {
-			if (t->columns[i].hidden) continue;
+	for (int row = -1; row < table->rows; row++) {
+		for (int i = 0; i < table->count; i++) {
+			if (table->columns[i].hidden) continue;
 			fputs("| ", out);
-			const char *text = row < 0 ? t->columns[i].title : lk_cell_shown(lk_table_cell(t, row, i), digits);
+			const char *text = row < 0 ? table->columns[i].title : lk_cell_shown(lk_table_cell(table, row, i), digits);
 			LK_TRY(put_markdown(text, out, err));
 			putc(' ', out);
 		}
 		fputs("|\n", out);
 		if (row >= 0) continue;
-		for (int i = 0; i < t->count; i++)
-			if (!t->columns[i].hidden) fputs(t->columns[i].right ? "|---:" : "|---", out);
+		for (int i = 0; i < table->count; i++)
+			if (!table->columns[i].hidden) fputs(table->columns[i].right ? "|---:" : "|---", out);
 		fputs("|\n", out);
 	}
 	return LK_OK;
@@ -71,51 +71,51 @@ static const char *machine_text(const lk_cell *cell, char digits[LK_DIGITS]) {
 	return cell->kind == LK_CELL_TEXT ? cell->text : "";
 }
 
-void lk_table_csv(const lk_table *t, FILE *out) {
+void lk_table_csv(const lk_table *table, FILE *out) {
 	char digits[LK_DIGITS];
-	bool alone = t->count == 1;
-	if (!t->count) return;
-	for (int row = -1; row < t->rows; row++) {
-		for (int i = 0; i < t->count; i++) {
-			const lk_cell *cell = row < 0 ? NULL : lk_table_cell(t, row, i);
+	bool alone = table->count == 1;
+	if (!table->count) return;
+	for (int row = -1; row < table->rows; row++) {
+		for (int i = 0; i < table->count; i++) {
+			const lk_cell *cell = row < 0 ? NULL : lk_table_cell(table, row, i);
 			if (i) putc(',', out);
-			put_field(cell ? machine_text(cell, digits) : lk_table_key(t, i), !cell || cell->kind == LK_CELL_TEXT, !i,
+			put_field(cell ? machine_text(cell, digits) : lk_table_key(table, i), !cell || cell->kind == LK_CELL_TEXT, !i,
 				alone, out);
 		}
 		putc('\n', out);
 	}
 }
 
-static void put_member(lk_json_writer *w, const char *key, const lk_cell *cell) {
+static void put_member(lk_json_writer *writer, const char *key, const lk_cell *cell) {
 	switch (cell->kind) {
-	case LK_CELL_TEXT: lk_json_put_text(w, key, cell->text); break;
-	case LK_CELL_NUMBER: lk_json_put_number(w, key, cell->number); break;
-	case LK_CELL_BOOL: lk_json_put_bool(w, key, cell->number != 0); break;
-	default: lk_json_put_null(w, key);
+	case LK_CELL_TEXT: lk_json_put_text(writer, key, cell->text); break;
+	case LK_CELL_NUMBER: lk_json_put_number(writer, key, cell->number); break;
+	case LK_CELL_BOOL: lk_json_put_bool(writer, key, cell->number != 0); break;
+	default: lk_json_put_null(writer, key);
 	}
 }
 
-static void put_object(lk_json_writer *w, const lk_table *t, int row) {
-	lk_json_object(w, NULL);
-	for (int i = 0; i < t->count; i++) put_member(w, lk_table_key(t, i), lk_table_cell(t, row, i));
-	lk_json_object_end(w);
+static void put_object(lk_json_writer *writer, const lk_table *table, int row) {
+	lk_json_object(writer, NULL);
+	for (int i = 0; i < table->count; i++) put_member(writer, lk_table_key(table, i), lk_table_cell(table, row, i));
+	lk_json_object_end(writer);
 }
 
-lk_status lk_table_json(const lk_table *t, FILE *out, lk_error *err) {
+lk_status lk_table_json(const lk_table *table, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_array(&w, NULL);
-	for (int row = 0; row < t->rows; row++) put_object(&w, t, row);
+	for (int row = 0; row < table->rows; row++) put_object(&w, table, row);
 	lk_json_array_end(&w);
 	return lk_json_finish(&w, err);
 }
 
 /* One document a line; the caller flushes, once. */
-void lk_table_jsonl(const lk_table *t, FILE *out) {
-	for (int row = 0; row < t->rows; row++) {
+void lk_table_jsonl(const lk_table *table, FILE *out) {
+	for (int row = 0; row < table->rows; row++) {
 		lk_json_writer w;
 		lk_json_begin(&w, out, true);
-		put_object(&w, t, row);
+		put_object(&w, table, row);
 		putc('\n', out);
 	}
 }

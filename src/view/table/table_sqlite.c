@@ -25,9 +25,9 @@ static const char *utf8(lk_arena *arena, const char *text) {
 }
 
 /* The declared type that leaves every value of the column as it is; "" where kinds are mixed. */
-static const char *type_of(const lk_table *t, int column) {
+static const char *type_of(const lk_table *table, int column) {
 	int kinds[4] = {0};
-	for (int row = 0; row < t->rows; row++) kinds[lk_table_cell(t, row, column)->kind]++;
+	for (int row = 0; row < table->rows; row++) kinds[lk_table_cell(table, row, column)->kind]++;
 	if (!!kinds[LK_CELL_TEXT] + !!kinds[LK_CELL_NUMBER] + !!kinds[LK_CELL_BOOL] != 1) return "";
 	return kinds[LK_CELL_TEXT] ? " TEXT" : kinds[LK_CELL_NUMBER] ? " REAL" : " INTEGER";
 }
@@ -51,15 +51,15 @@ static lk_status run(sqlite3 *db, const char *path, char *sql, lk_error *err) {
 	return code == SQLITE_OK ? LK_OK : refused(db, path, err);
 }
 
-static lk_status create(sqlite3 *db, const char *path, const lk_table *t, lk_arena *arena, lk_error *err) {
-	const char *name = utf8(arena, t->name);
+static lk_status create(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena, lk_error *err) {
+	const char *name = utf8(arena, table->name);
 	if (!name) return lk_oom(err);
 	LK_TRY(run(db, path, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\"", name), err));
 	sqlite3_str *sql = sqlite3_str_new(db);
 	sqlite3_str_appendf(sql, "CREATE TABLE \"%w\" (", name);
-	for (int i = 0; i < t->count; i++) {
-		const char *key = utf8(arena, lk_table_key(t, i));
-		if (key) sqlite3_str_appendf(sql, "%s\"%w\"%s", i ? ", " : "", key, type_of(t, i));
+	for (int i = 0; i < table->count; i++) {
+		const char *key = utf8(arena, lk_table_key(table, i));
+		if (key) sqlite3_str_appendf(sql, "%s\"%w\"%s", i ? ", " : "", key, type_of(table, i));
 	}
 	sqlite3_str_appendall(sql, ")");
 	return run(db, path, sqlite3_str_finish(sql), err);
@@ -76,12 +76,12 @@ static int bind(sqlite3_stmt *insert, int at, const lk_cell *cell, lk_arena *are
 	}
 }
 
-static lk_status prepare(sqlite3 *db, const char *path, const lk_table *t, sqlite3_stmt **insert, lk_error *err) {
+static lk_status prepare(sqlite3 *db, const char *path, const lk_table *table, sqlite3_stmt **insert, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	const char *name = utf8(&arena, t->name);
+	const char *name = utf8(&arena, table->name);
 	sqlite3_str *sql = sqlite3_str_new(db);
 	sqlite3_str_appendf(sql, "INSERT INTO \"%w\" VALUES (", name ? name : "");
-	for (int i = 0; i < t->count; i++) sqlite3_str_appendall(sql, i ? ", ?" : "?");
+	for (int i = 0; i < table->count; i++) sqlite3_str_appendall(sql, i ? ", ?" : "?");
 	sqlite3_str_appendall(sql, ")");
 	char *text = sqlite3_str_finish(sql);
 	int code = text && name ? sqlite3_prepare_v2(db, text, -1, insert, NULL) : SQLITE_NOMEM;
@@ -92,13 +92,13 @@ static lk_status prepare(sqlite3 *db, const char *path, const lk_table *t, sqlit
 	return code == SQLITE_OK ? LK_OK : refused(db, path, err);
 }
 
-static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *t, lk_arena *arena, lk_error *err) {
+static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena, lk_error *err) {
 	sqlite3_stmt *insert = NULL;
-	LK_TRY(prepare(db, path, t, &insert, err));
+	LK_TRY(prepare(db, path, table, &insert, err));
 	int code = SQLITE_OK;
-	for (int row = 0; row < t->rows && code == SQLITE_OK; row++) {
-		for (int i = 0; i < t->count && code == SQLITE_OK; i++)
-			code = bind(insert, i + 1, lk_table_cell(t, row, i), arena);
+	for (int row = 0; row < table->rows && code == SQLITE_OK; row++) {
+		for (int i = 0; i < table->count && code == SQLITE_OK; i++)
+			code = bind(insert, i + 1, lk_table_cell(table, row, i), arena);
 		if (code == SQLITE_OK && sqlite3_step(insert) == SQLITE_DONE) code = sqlite3_reset(insert);
 		else if (code == SQLITE_OK) code = SQLITE_ERROR;
 		lk_arena_free(arena);
@@ -108,18 +108,18 @@ static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *t, l
 	return status;
 }
 
-static lk_status replace(sqlite3 *db, const char *path, const lk_table *t, lk_arena *arena, lk_error *err) {
+static lk_status replace(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena, lk_error *err) {
 	LK_TRY(run(db, path, sqlite3_mprintf("BEGIN IMMEDIATE"), err));
-	LK_TRY(create(db, path, t, arena, err));
-	LK_TRY(insert_rows(db, path, t, arena, err));
+	LK_TRY(create(db, path, table, arena, err));
+	LK_TRY(insert_rows(db, path, table, arena, err));
 	return run(db, path, sqlite3_mprintf("COMMIT"), err);
 }
 
-lk_status lk_table_sqlite(const lk_table *t, const char *path, lk_error *err) {
-	if (t->status == LK_ERR_MEMORY) return lk_oom(err);
-	if (t->status != LK_OK)
-		return lk_fail(err, t->status, t->name, "a row of the table has more than its %d cells", t->count);
-	if (!t->count) return lk_fail(err, LK_ERR_INTERNAL, t->name, "the table has no columns");
+lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err) {
+	if (table->status == LK_ERR_MEMORY) return lk_oom(err);
+	if (table->status != LK_OK)
+		return lk_fail(err, table->status, table->name, "a row of the table has more than its %d cells", table->count);
+	if (!table->count) return lk_fail(err, LK_ERR_INTERNAL, table->name, "the table has no columns");
 	if (!*path || strcmp(path, "-") == 0 || strcmp(path, ":memory:") == 0) {
 		lk_fail(err, LK_ERR_INPUT, path, "an SQLite database cannot be written to a stream");
 		return lk_hint(err, "name a file");
@@ -130,7 +130,7 @@ lk_status lk_table_sqlite(const lk_table *t, const char *path, lk_error *err) {
 	int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
 	lk_status status = code == SQLITE_OK ? LK_OK : refused(db, path, err);
 	if (status == LK_OK) sqlite3_busy_timeout(db, 2000);
-	if (status == LK_OK) status = replace(db, path, t, &arena, err);
+	if (status == LK_OK) status = replace(db, path, table, &arena, err);
 	lk_arena_free(&arena);
 	sqlite3_close(db); /* an open transaction is rolled back */
 	return status;

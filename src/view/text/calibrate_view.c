@@ -23,12 +23,12 @@ static void short_numbers(const lk_calibration_row *row, char *out, size_t size)
 		used += (size_t)snprintf(out + used, size - used, "%s%s %.3g", i ? ", " : "", row->name[i], row->value[i]);
 }
 
-static lk_table *fitted_table(const lk_calibrated *c) {
+static lk_table *fitted_table(const lk_calibrated *calibrated) {
 	lk_table *table = lk_table_new("calibration", fitted_columns, sizeof fitted_columns / sizeof *fitted_columns);
-	for (int i = 0; table && i < c->row_count; i++) {
-		const lk_fitted *row = &c->rows[i];
+	for (int i = 0; table && i < calibrated->row_count; i++) {
+		const lk_fitted *row = &calibrated->rows[i];
 		char shown[32], numbers[1024];
-		short_numbers(&lk_calibrated_rows(c)->rows.at[i], numbers, sizeof numbers);
+		short_numbers(&lk_calibrated_rows(calibrated)->rows.at[i], numbers, sizeof numbers);
 		lk_table_row(table);
 		lk_table_text(table, row->family);
 		lk_table_text(table, *row->subject ? row->subject : "all");
@@ -52,92 +52,92 @@ static void put_value(lk_table *table, double value) {
 	lk_table_number(table, value, isfinite(value) ? shown : NULL);
 }
 
-static lk_table *measured_table(const lk_calibrated *c) {
+static lk_table *measured_table(const lk_calibrated *calibrated) {
 	lk_table *table = lk_table_new("host", measured_columns, sizeof measured_columns / sizeof *measured_columns);
-	for (int i = 0; table && i < c->measured_count; i++) {
-		const lk_measured *q = &c->measured[i];
+	for (int i = 0; table && i < calibrated->measured_count; i++) {
+		const lk_measured *measured = &calibrated->measured[i];
 		lk_table_row(table);
-		lk_table_text(table, q->group);
-		lk_table_text(table, q->name);
-		put_value(table, q->value);
-		lk_table_text(table, q->unit);
-		put_value(table, q->low);
-		put_value(table, q->high);
-		lk_table_number(table, q->repeats ? q->repeats : NAN, NULL);
+		lk_table_text(table, measured->group);
+		lk_table_text(table, measured->name);
+		put_value(table, measured->value);
+		lk_table_text(table, measured->unit);
+		put_value(table, measured->low);
+		put_value(table, measured->high);
+		lk_table_number(table, measured->repeats ? measured->repeats : NAN, NULL);
 	}
 	return table;
 }
 
 /* ---- for people ---- */
 
-static void put_lines(const lk_calibrated *c, FILE *out) {
+static void put_lines(const lk_calibrated *calibrated, FILE *out) {
 	char line[800];
-	if (c->note_count) fputc('\n', out);
-	for (int i = 0; i < c->note_count; i++) fprintf(out, "note: %s\n", lk_escape(c->notes[i], line, sizeof line));
-	bool host = lk_calibrated_host(c) != NULL, runs = strcmp(c->kind, "runs") == 0;
-	fprintf(out, "\nkeep it   %s -f %s\n", lk_escape(c->reproduce, line, sizeof line), host ? "host.json" : "ours.csv");
+	if (calibrated->note_count) fputc('\n', out);
+	for (int i = 0; i < calibrated->note_count; i++) fprintf(out, "note: %s\n", lk_escape(calibrated->notes[i], line, sizeof line));
+	bool host = lk_calibrated_host(calibrated) != NULL, runs = strcmp(calibrated->kind, "runs") == 0;
+	fprintf(out, "\nkeep it   %s -f %s\n", lk_escape(calibrated->reproduce, line, sizeof line), host ? "host.json" : "ours.csv");
 	if (host) fputs("use it    lockstep predict --cluster host.json --dtype fp32 --model ...\n", out);
 	else fputs("use it    lockstep predict --calibration ours.csv ...\n", out);
-	if (!host) fprintf(out, "check it  lockstep validate%s%s TABLE --calibration ours.csv\n", runs ? "" : " --", runs ? "" : c->kind);
+	if (!host) fprintf(out, "check it  lockstep validate%s%s TABLE --calibration ours.csv\n", runs ? "" : " --", runs ? "" : calibrated->kind);
 }
 
-static lk_status print_text(const lk_calibrated *c, bool colour, FILE *out, lk_error *err) {
-	lk_table *table = lk_calibrated_host(c) ? measured_table(c) : fitted_table(c);
+static lk_status print_text(const lk_calibrated *calibrated, bool colour, FILE *out, lk_error *err) {
+	lk_table *table = lk_calibrated_host(calibrated) ? measured_table(calibrated) : fitted_table(calibrated);
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	lk_table_free(table);
-	if (status == LK_OK) put_lines(c, out);
+	if (status == LK_OK) put_lines(calibrated, out);
 	return status;
 }
 
 /* ---- for programs ---- */
 
-static lk_status print_csv(const lk_calibrated *c, FILE *out, lk_error *err) {
-	const lk_calibration *rows = lk_calibrated_rows(c);
+static lk_status print_csv(const lk_calibrated *calibrated, FILE *out, lk_error *err) {
+	const lk_calibration *rows = lk_calibrated_rows(calibrated);
 	if (rows) {
 		lk_calibration_write(rows, out);
 		return LK_OK;
 	}
-	lk_table *table = measured_table(c);
+	lk_table *table = measured_table(calibrated);
 	lk_status status = table ? lk_table_write(table, LK_FORMAT_CSV, false, out, err) : lk_oom(err);
 	lk_table_free(table);
 	return status;
 }
 
-static void put_row(lk_json_writer *w, const lk_calibration_row *row) {
-	lk_json_object(w, NULL);
-	lk_json_put_text(w, "family", row->family);
-	lk_json_put_text(w, "subject", row->subject);
-	lk_json_put_text(w, "variant", row->variant);
-	lk_json_object(w, "numbers");
-	for (int i = 0; i < row->count; i++) lk_json_put_number(w, row->name[i], row->value[i]);
-	lk_json_object_end(w);
-	lk_json_put_integer(w, "points", row->points);
-	lk_json_put_number(w, "error", row->error);
-	lk_json_put_text(w, "date", row->date);
-	lk_json_put_text(w, "source", row->source);
-	lk_json_object_end(w);
+static void put_row(lk_json_writer *writer, const lk_calibration_row *row) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "family", row->family);
+	lk_json_put_text(writer, "subject", row->subject);
+	lk_json_put_text(writer, "variant", row->variant);
+	lk_json_object(writer, "numbers");
+	for (int i = 0; i < row->count; i++) lk_json_put_number(writer, row->name[i], row->value[i]);
+	lk_json_object_end(writer);
+	lk_json_put_integer(writer, "points", row->points);
+	lk_json_put_number(writer, "error", row->error);
+	lk_json_put_text(writer, "date", row->date);
+	lk_json_put_text(writer, "source", row->source);
+	lk_json_object_end(writer);
 }
 
-static lk_status print_json(const lk_calibrated *c, FILE *out, lk_error *err) {
-	const lk_calibration *rows = lk_calibrated_rows(c);
-	if (!rows) return lk_host_write(lk_calibrated_host(c), out, err);
+static lk_status print_json(const lk_calibrated *calibrated, FILE *out, lk_error *err) {
+	const lk_calibration *rows = lk_calibrated_rows(calibrated);
+	if (!rows) return lk_host_write(lk_calibrated_host(calibrated), out, err);
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
 	lk_json_array(&w, "rows");
 	for (size_t i = 0; i < rows->rows.count; i++) put_row(&w, &rows->rows.at[i]);
 	lk_json_array_end(&w);
-	lk_json_put_text(&w, "command", c->reproduce);
+	lk_json_put_text(&w, "command", calibrated->reproduce);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_calibrate_print(const lk_calibrated *c, int format, bool colour, FILE *out, lk_error *err) {
+lk_status lk_calibrate_print(const lk_calibrated *calibrated, int format, bool colour, FILE *out, lk_error *err) {
 	lk_status status;
-	if (format == LK_CALIBRATE_TEXT || format == LK_CALIBRATE_AUTO) status = print_text(c, colour, out, err);
-	else if (format == LK_CALIBRATE_CSV) status = print_csv(c, out, err);
-	else if (format == LK_CALIBRATE_JSON) status = print_json(c, out, err);
+	if (format == LK_CALIBRATE_TEXT || format == LK_CALIBRATE_AUTO) status = print_text(calibrated, colour, out, err);
+	else if (format == LK_CALIBRATE_CSV) status = print_csv(calibrated, out, err);
+	else if (format == LK_CALIBRATE_JSON) status = print_json(calibrated, out, err);
 	else return lk_fail(err, LK_ERR_INPUT, NULL, "there is no format %d", format);
 	if (status != LK_OK) return status;
 	return fflush(out) == 0 && !ferror(out) ? LK_OK : lk_fail(err, LK_ERR_IO, "output", "cannot write");
@@ -157,12 +157,12 @@ struct saved {
 };
 
 static lk_status write_saved(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct saved *s = what;
-	return lk_calibrate_print(s->calibrated, s->format, colour, out, err);
+	const struct saved *saved = what;
+	return lk_calibrate_print(saved->calibrated, saved->format, colour, out, err);
 }
 
-lk_status lk_calibrate_save(const lk_calibrated *c, int format, bool colour, const char *path, FILE *out, lk_error *err) {
+lk_status lk_calibrate_save(const lk_calibrated *calibrated, int format, bool colour, const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {LK_FORMAT_TEXT, false, colour, path, out};
-	struct saved s = {c, format == LK_CALIBRATE_AUTO ? format_of(path) : format};
+	struct saved s = {calibrated, format == LK_CALIBRATE_AUTO ? format_of(path) : format};
 	return lk_write_through(&w, write_saved, &s, err);
 }

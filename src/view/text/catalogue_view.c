@@ -71,46 +71,46 @@ static const lk_column device_columns[DEVICE_COLUMNS] = {
 	{"source", "source", false, true},
 };
 
-static void put_rate(lk_table *t, double rate) {
+static void put_rate(lk_table *table, double rate) {
 	char text[TEXT];
-	lk_table_number(t, rate > 0 ? rate : NAN, lk_format_rate(rate, text, sizeof text));
+	lk_table_number(table, rate > 0 ? rate : NAN, lk_format_rate(rate, text, sizeof text));
 }
 
-static void put_tera(lk_table *t, double flops) {
-	lk_table_number(t, flops > 0 ? flops / 1e12 : NAN, NULL);
+static void put_tera(lk_table *table, double flops) {
+	lk_table_number(table, flops > 0 ? flops / 1e12 : NAN, NULL);
 }
 
-static void put_count(lk_table *t, double count) {
-	lk_table_number(t, count > 0 ? count : NAN, NULL);
+static void put_count(lk_table *table, double count) {
+	lk_table_number(table, count > 0 ? count : NAN, NULL);
 }
 
-static void put_device(lk_table *t, const lk_device *d) {
+static void put_device(lk_table *table, const lk_device *device) {
 	char text[TEXT];
-	lk_table_row(t);
-	lk_table_text(t, d->name);
-	lk_table_text(t, d->label);
-	lk_table_text(t, lk_arch_name(d->arch));
-	for (int i = 0; i < LK_DTYPES; i++) put_tera(t, d->peak_flops[i]);
-	put_tera(t, d->vector_flops);
-	lk_table_number(t, d->memory_bytes, lk_gib(d->memory_bytes, text, sizeof text));
-	put_rate(t, d->memory_rate);
-	put_count(t, d->sms);
-	lk_table_number(t, d->l2_bytes > 0 ? d->l2_bytes : NAN, lk_format_bytes(d->l2_bytes, text, sizeof text));
-	put_count(t, d->shared_kib);
-	lk_table_number(t, d->clock_hz, lk_fixed(d->clock_hz / 1e6, 0, text, sizeof text));
-	put_count(t, d->power_w);
-	put_rate(t, d->link_rate);
-	put_count(t, d->links);
-	lk_table_text(t, d->links == 0 ? NULL : d->link_switch ? "switch" : d->link_bridge ? "bridge" : "mesh");
-	put_count(t, d->node_gpus);
-	put_rate(t, d->pcie_rate);
-	put_rate(t, d->nic_rate);
-	lk_table_text(t, lk_device_aliases(d));
-	lk_table_text(t, d->source);
+	lk_table_row(table);
+	lk_table_text(table, device->name);
+	lk_table_text(table, device->label);
+	lk_table_text(table, lk_arch_name(device->arch));
+	for (int i = 0; i < LK_DTYPES; i++) put_tera(table, device->peak_flops[i]);
+	put_tera(table, device->vector_flops);
+	lk_table_number(table, device->memory_bytes, lk_gib(device->memory_bytes, text, sizeof text));
+	put_rate(table, device->memory_rate);
+	put_count(table, device->sms);
+	lk_table_number(table, device->l2_bytes > 0 ? device->l2_bytes : NAN, lk_format_bytes(device->l2_bytes, text, sizeof text));
+	put_count(table, device->shared_kib);
+	lk_table_number(table, device->clock_hz, lk_fixed(device->clock_hz / 1e6, 0, text, sizeof text));
+	put_count(table, device->power_w);
+	put_rate(table, device->link_rate);
+	put_count(table, device->links);
+	lk_table_text(table, device->links == 0 ? NULL : device->link_switch ? "switch" : device->link_bridge ? "bridge" : "mesh");
+	put_count(table, device->node_gpus);
+	put_rate(table, device->pcie_rate);
+	put_rate(table, device->nic_rate);
+	lk_table_text(table, lk_device_aliases(device));
+	lk_table_text(table, device->source);
 }
 
-static bool device_matches(const lk_device *d, const char *part) {
-	return !*part || holds(d->name, part) || holds(d->label, part) || holds(lk_device_aliases(d), part);
+static bool device_matches(const lk_device *device, const char *part) {
+	return !*part || holds(device->name, part) || holds(device->label, part) || holds(lk_device_aliases(device), part);
 }
 
 static lk_status no_device(const char *filter, lk_error *err) {
@@ -133,14 +133,14 @@ lk_status lk_devices_print(const char *filter, int format, bool verbose, bool co
 	memcpy(columns, device_columns, sizeof columns);
 	for (int i = 0; i < DEVICE_COLUMNS && verbose; i++) columns[i].hidden = false;
 	bare(filter ? filter : "", part, sizeof part);
-	lk_table *t = lk_table_new("devices", columns, DEVICE_COLUMNS);
-	for (int i = 0; t && i < lk_device_count(); i++)
-		if (device_matches(lk_device_at(i), part)) put_device(t, lk_device_at(i));
-	if (t && lk_table_rows(t) == 0) {
-		lk_table_free(t);
+	lk_table *table = lk_table_new("devices", columns, DEVICE_COLUMNS);
+	for (int i = 0; table && i < lk_device_count(); i++)
+		if (device_matches(lk_device_at(i), part)) put_device(table, lk_device_at(i));
+	if (table && lk_table_rows(table) == 0) {
+		lk_table_free(table);
 		return no_device(filter, err);
 	}
-	return lk_write_table(&w, t, err);
+	return lk_write_table(&w, table, err);
 }
 
 /* ---- models ---- */
@@ -169,35 +169,35 @@ static const lk_column model_columns[MODEL_COLUMNS] = {
 	{"context", "context", true, false},
 };
 
-static void put_params(lk_table *t, double params) {
+static void put_params(lk_table *table, double params) {
 	char text[TEXT];
-	lk_table_number(t, params, lk_format_count(params, text, sizeof text));
+	lk_table_number(table, params, lk_format_count(params, text, sizeof text));
 }
 
-static void put_model(lk_table *t, const lk_model *m) {
-	lk_table_row(t);
-	lk_table_text(t, m->name);
-	lk_table_text(t, m->family);
-	put_count(t, m->layers);
-	put_count(t, m->decoder_layers);
-	put_count(t, m->hidden);
-	put_count(t, m->heads);
-	put_count(t, m->kv_heads);
-	put_count(t, m->head_dim);
-	put_count(t, m->ffn);
-	put_count(t, m->vocab);
-	put_count(t, m->experts);
-	put_count(t, m->topk);
-	put_count(t, m->expert_ffn);
-	put_count(t, m->window);
-	lk_table_text(t, m->attention == LK_ATTN_MLA ? "MLA"
-					 : m->kv_heads == m->heads   ? "MHA"
-					 : m->kv_heads == 1          ? "MQA"
+static void put_model(lk_table *table, const lk_model *model) {
+	lk_table_row(table);
+	lk_table_text(table, model->name);
+	lk_table_text(table, model->family);
+	put_count(table, model->layers);
+	put_count(table, model->decoder_layers);
+	put_count(table, model->hidden);
+	put_count(table, model->heads);
+	put_count(table, model->kv_heads);
+	put_count(table, model->head_dim);
+	put_count(table, model->ffn);
+	put_count(table, model->vocab);
+	put_count(table, model->experts);
+	put_count(table, model->topk);
+	put_count(table, model->expert_ffn);
+	put_count(table, model->window);
+	lk_table_text(table, model->attention == LK_ATTN_MLA ? "MLA"
+					 : model->kv_heads == model->heads   ? "MHA"
+					 : model->kv_heads == 1          ? "MQA"
 												 : "GQA");
-	lk_table_bool(t, m->tied);
-	put_params(t, lk_model_params(m));
-	put_params(t, lk_model_active_params(m));
-	put_count(t, m->context);
+	lk_table_bool(table, model->tied);
+	put_params(table, lk_model_params(model));
+	put_params(table, lk_model_active_params(model));
+	put_count(table, model->context);
 }
 
 static lk_status no_model(const char *filter, lk_error *err) {
@@ -205,8 +205,8 @@ static lk_status no_model(const char *filter, lk_error *err) {
 	size_t count = (size_t)lk_model_preset_count();
 	const char **names = LK_ARRAY(&arena, const char *, count);
 	for (size_t i = 0; names && i < count; i++) {
-		const lk_model *m = lk_model_preset_at((int)i);
-		names[i] = m ? m->name : "";
+		const lk_model *model = lk_model_preset_at((int)i);
+		names[i] = model ? model->name : "";
 	}
 	lk_status status = names ? nothing_found("model", filter, names, count, err) : lk_oom(err);
 	lk_arena_free(&arena);
@@ -222,18 +222,18 @@ lk_status lk_models_print(const char *filter, int format, bool verbose, bool col
 	memcpy(columns, model_columns, sizeof columns);
 	for (int i = 0; i < MODEL_COLUMNS && verbose; i++) columns[i].hidden = false;
 	bare(filter ? filter : "", part, sizeof part);
-	lk_table *t = lk_table_new("models", columns, MODEL_COLUMNS);
-	for (int i = 0; t && i < lk_model_preset_count(); i++) {
-		const lk_model *m = lk_model_preset_at(i);
-		if (!m) {
-			lk_table_free(t);
+	lk_table *table = lk_table_new("models", columns, MODEL_COLUMNS);
+	for (int i = 0; table && i < lk_model_preset_count(); i++) {
+		const lk_model *model = lk_model_preset_at(i);
+		if (!model) {
+			lk_table_free(table);
 			return lk_oom(err);
 		}
-		if (!*part || holds(m->name, part) || holds(m->family, part)) put_model(t, m);
+		if (!*part || holds(model->name, part) || holds(model->family, part)) put_model(table, model);
 	}
-	if (t && lk_table_rows(t) == 0) {
-		lk_table_free(t);
+	if (table && lk_table_rows(table) == 0) {
+		lk_table_free(table);
 		return no_model(filter, err);
 	}
-	return lk_write_table(&w, t, err);
+	return lk_write_table(&w, table, err);
 }

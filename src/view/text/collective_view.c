@@ -19,13 +19,13 @@ static void put_real(double value, int width, FILE *out) {
 		fprintf(out, value >= 1000 ? " %*.0f" : " %*.2f", width, value);
 }
 
-static void put_heading(const lk_collective *c, FILE *out) {
+static void put_heading(const lk_collective *collective, FILE *out) {
 	fprintf(out, "\n#\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "size", "count", "type", "redop",
 			"time", "algbw", "busbw", "algo", "proto", "ch", "limit");
-	if (c->log) fprintf(out, " | %10s %8s %7s flag", "measured", "busbw", "ratio");
+	if (collective->log) fprintf(out, " | %10s %8s %7s flag", "measured", "busbw", "ratio");
 	fprintf(out, "\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "(B)", "(elements)", "", "", "(us)",
 			"(GB/s)", "(GB/s)", "", "", "", "");
-	if (c->log) fprintf(out, " | %10s %8s %7s", "(us)", "(GB/s)", "");
+	if (collective->log) fprintf(out, " | %10s %8s %7s", "(us)", "(GB/s)", "");
 	fputc('\n', out);
 }
 
@@ -33,8 +33,8 @@ static bool reduces(const char *op) {
 	return strncmp(op, "all_reduce", 10) == 0 || strncmp(op, "reduce", 6) == 0;
 }
 
-static void put_row(const lk_collective *c, const lk_collective_row *row, FILE *out) {
-	fprintf(out, "  %12.0f %13.0f %8s %6s |", row->bytes, row->count, "float", reduces(c->op) ? "sum" : "none");
+static void put_row(const lk_collective *collective, const lk_collective_row *row, FILE *out) {
+	fprintf(out, "  %12.0f %13.0f %8s %6s |", row->bytes, row->count, "float", reduces(collective->op) ? "sum" : "none");
 	put_real(row->us, 10, out), put_real(row->algbw, 8, out), put_real(row->busbw, 8, out);
 	fprintf(out, "  %-9.20s %-6s", row->algo, row->proto);
 	if (row->channels)
@@ -42,7 +42,7 @@ static void put_row(const lk_collective *c, const lk_collective_row *row, FILE *
 	else
 		fprintf(out, " %3s", "");
 	fprintf(out, " %-8s", row->limit);
-	if (c->log) {
+	if (collective->log) {
 		fputs(" |", out);
 		put_real(row->measured_us, 10, out), put_real(row->measured_busbw, 8, out), put_real(row->ratio, 7, out);
 		fprintf(out, " %s", row->flag);
@@ -51,18 +51,18 @@ static void put_row(const lk_collective *c, const lk_collective_row *row, FILE *
 }
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_collective *c = what;
+	const lk_collective *collective = what;
 	(void)colour;
-	fprintf(out, "# lockstep collective: %s, %s, %d ranks on %d node%s\n# cluster: ", c->op, c->library, c->gpus,
-			c->nodes, c->nodes == 1 ? "" : "s");
-	LK_TRY(lk_put_safe(c->cluster, out, err));
-	put_heading(c, out);
-	for (int i = 0; i < c->row_count; i++) put_row(c, &c->rows[i], out);
-	fprintf(out, "# Avg bus bandwidth    : %.4f\n", c->mean_busbw);
-	if (c->log) fprintf(out, "# measured against it  : %.1f %% off (exp(mean |ln ratio|) - 1)\n", 100 * c->error);
-	for (int i = 0; i < c->note_count; i++) {
+	fprintf(out, "# lockstep collective: %s, %s, %d ranks on %d node%s\n# cluster: ", collective->op, collective->library, collective->gpus,
+			collective->nodes, collective->nodes == 1 ? "" : "s");
+	LK_TRY(lk_put_safe(collective->cluster, out, err));
+	put_heading(collective, out);
+	for (int i = 0; i < collective->row_count; i++) put_row(collective, &collective->rows[i], out);
+	fprintf(out, "# Avg bus bandwidth    : %.4f\n", collective->mean_busbw);
+	if (collective->log) fprintf(out, "# measured against it  : %.1f %% off (exp(mean |ln ratio|) - 1)\n", 100 * collective->error);
+	for (int i = 0; i < collective->note_count; i++) {
 		fputs("# ", out);
-		LK_TRY(lk_put_safe(c->notes[i], out, err));
+		LK_TRY(lk_put_safe(collective->notes[i], out, err));
 		fputc('\n', out);
 	}
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
@@ -86,78 +86,78 @@ static const lk_column columns[] = {
 	{"flag", "flag", false, false},
 };
 
-static void put_fixed(lk_table *t, double value) {
+static void put_fixed(lk_table *table, double value) {
 	char text[64];
-	lk_table_number(t, value, lk_fixed(value, 2, text, sizeof text));
+	lk_table_number(table, value, lk_fixed(value, 2, text, sizeof text));
 }
 
-static void put_whole(lk_table *t, double value) {
+static void put_whole(lk_table *table, double value) {
 	char text[64];
-	lk_table_number(t, value, lk_fixed(value, 0, text, sizeof text));
+	lk_table_number(table, value, lk_fixed(value, 0, text, sizeof text));
 }
 
-static lk_table *table_of(const lk_collective *c) {
-	lk_table *t = lk_table_new("collective", columns, (int)(sizeof columns / sizeof *columns) - (c->log ? 0 : 4));
-	for (int i = 0; t && i < c->row_count; i++) {
-		const lk_collective_row *row = &c->rows[i];
-		lk_table_row(t);
-		put_whole(t, row->bytes), put_whole(t, row->count);
-		put_fixed(t, row->us), put_fixed(t, row->algbw), put_fixed(t, row->busbw);
-		lk_table_text(t, row->algo);
-		lk_table_text(t, *row->proto ? row->proto : NULL);
-		lk_table_number(t, row->channels ? row->channels : NAN, NULL);
-		lk_table_text(t, row->limit);
-		if (!c->log) continue;
-		put_fixed(t, row->measured_us), put_fixed(t, row->measured_busbw), put_fixed(t, row->ratio);
-		lk_table_text(t, *row->flag ? row->flag : NULL);
+static lk_table *table_of(const lk_collective *collective) {
+	lk_table *table = lk_table_new("collective", columns, (int)(sizeof columns / sizeof *columns) - (collective->log ? 0 : 4));
+	for (int i = 0; table && i < collective->row_count; i++) {
+		const lk_collective_row *row = &collective->rows[i];
+		lk_table_row(table);
+		put_whole(table, row->bytes), put_whole(table, row->count);
+		put_fixed(table, row->us), put_fixed(table, row->algbw), put_fixed(table, row->busbw);
+		lk_table_text(table, row->algo);
+		lk_table_text(table, *row->proto ? row->proto : NULL);
+		lk_table_number(table, row->channels ? row->channels : NAN, NULL);
+		lk_table_text(table, row->limit);
+		if (!collective->log) continue;
+		put_fixed(table, row->measured_us), put_fixed(table, row->measured_busbw), put_fixed(table, row->ratio);
+		lk_table_text(table, *row->flag ? row->flag : NULL);
 	}
-	return t;
+	return table;
 }
 
 /* ---- JSON: one document ---- */
 
-static void put_json_row(lk_json_writer *w, const lk_collective *c, const lk_collective_row *row) {
-	lk_json_object(w, NULL);
-	lk_json_put_number(w, "size_bytes", row->bytes);
-	lk_json_put_number(w, "count", row->count);
-	lk_json_put_number(w, "time_us", row->us);
-	lk_json_put_number(w, "algbw_GBps", row->algbw);
-	lk_json_put_number(w, "busbw_GBps", row->busbw);
-	lk_json_put_text(w, "algo", row->algo);
-	lk_json_put_text(w, "proto", *row->proto ? row->proto : NULL);
+static void put_json_row(lk_json_writer *writer, const lk_collective *collective, const lk_collective_row *row) {
+	lk_json_object(writer, NULL);
+	lk_json_put_number(writer, "size_bytes", row->bytes);
+	lk_json_put_number(writer, "count", row->count);
+	lk_json_put_number(writer, "time_us", row->us);
+	lk_json_put_number(writer, "algbw_GBps", row->algbw);
+	lk_json_put_number(writer, "busbw_GBps", row->busbw);
+	lk_json_put_text(writer, "algo", row->algo);
+	lk_json_put_text(writer, "proto", *row->proto ? row->proto : NULL);
 	if (row->channels)
-		lk_json_put_integer(w, "channels", row->channels);
+		lk_json_put_integer(writer, "channels", row->channels);
 	else
-		lk_json_put_null(w, "channels");
-	lk_json_put_text(w, "limit", row->limit);
-	if (c->log) {
-		lk_json_put_number(w, "measured_us", row->measured_us);
-		lk_json_put_number(w, "measured_busbw_GBps", row->measured_busbw);
-		lk_json_put_number(w, "ratio", row->ratio);
-		lk_json_put_text(w, "flag", *row->flag ? row->flag : NULL);
+		lk_json_put_null(writer, "channels");
+	lk_json_put_text(writer, "limit", row->limit);
+	if (collective->log) {
+		lk_json_put_number(writer, "measured_us", row->measured_us);
+		lk_json_put_number(writer, "measured_busbw_GBps", row->measured_busbw);
+		lk_json_put_number(writer, "ratio", row->ratio);
+		lk_json_put_text(writer, "flag", *row->flag ? row->flag : NULL);
 	}
-	lk_json_object_end(w);
+	lk_json_object_end(writer);
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_collective *c = what;
+	const lk_collective *collective = what;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_text(&w, "op", c->op);
-	lk_json_put_text(&w, "library", c->library);
-	lk_json_put_integer(&w, "gpus", c->gpus);
-	lk_json_put_integer(&w, "nodes", c->nodes);
-	lk_json_put_text(&w, "cluster", c->cluster);
-	lk_json_put_text(&w, "fabric", c->fabric);
-	lk_json_put_number(&w, "mean_busbw_GBps", c->mean_busbw);
-	lk_json_put_number(&w, "error", c->error);
+	lk_json_put_text(&w, "op", collective->op);
+	lk_json_put_text(&w, "library", collective->library);
+	lk_json_put_integer(&w, "gpus", collective->gpus);
+	lk_json_put_integer(&w, "nodes", collective->nodes);
+	lk_json_put_text(&w, "cluster", collective->cluster);
+	lk_json_put_text(&w, "fabric", collective->fabric);
+	lk_json_put_number(&w, "mean_busbw_GBps", collective->mean_busbw);
+	lk_json_put_number(&w, "error", collective->error);
 	lk_json_array(&w, "notes");
-	for (int i = 0; i < c->note_count; i++) lk_json_put_text(&w, NULL, c->notes[i]);
+	for (int i = 0; i < collective->note_count; i++) lk_json_put_text(&w, NULL, collective->notes[i]);
 	lk_json_array_end(&w);
 	lk_json_array(&w, "rows");
-	for (int i = 0; i < c->row_count; i++) put_json_row(&w, c, &c->rows[i]);
+	for (int i = 0; i < collective->row_count; i++) put_json_row(&w, collective, &collective->rows[i]);
 	lk_json_array_end(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);

@@ -30,33 +30,33 @@ static const lk_column columns[] = {
 	{"path", "path", false, true},
 };
 
-static void put_time(lk_table *t, double seconds) {
+static void put_time(lk_table *table, double seconds) {
 	char text[64];
-	lk_table_number(t, seconds, lk_format_seconds(seconds, text, sizeof text));
+	lk_table_number(table, seconds, lk_format_seconds(seconds, text, sizeof text));
 }
 
-static void put_class(lk_table *t, const lk_compose_class *k) {
+static void put_class(lk_table *table, const lk_compose_class *class) {
 	char bytes[64];
-	lk_table_row(t);
-	lk_table_number(t, k->rank, NULL);
-	lk_table_number(t, k->ranks, NULL);
-	lk_table_text(t, k->stands_for);
-	lk_table_number(t, k->steps, NULL);
-	lk_table_number(t, k->calls, NULL);
-	lk_table_number(t, k->bytes, lk_format_bytes(k->bytes, bytes, sizeof bytes));
-	put_time(t, k->own_s);
-	put_time(t, k->own_low_s);
-	put_time(t, k->own_high_s);
-	put_time(t, k->device_s);
-	put_time(t, k->parts.transfer);
-	put_time(t, k->parts.wait);
-	lk_table_text(t, k->path);
+	lk_table_row(table);
+	lk_table_number(table, class->rank, NULL);
+	lk_table_number(table, class->ranks, NULL);
+	lk_table_text(table, class->stands_for);
+	lk_table_number(table, class->steps, NULL);
+	lk_table_number(table, class->calls, NULL);
+	lk_table_number(table, class->bytes, lk_format_bytes(class->bytes, bytes, sizeof bytes));
+	put_time(table, class->own_s);
+	put_time(table, class->own_low_s);
+	put_time(table, class->own_high_s);
+	put_time(table, class->device_s);
+	put_time(table, class->parts.transfer);
+	put_time(table, class->parts.wait);
+	lk_table_text(table, class->path);
 }
 
-static lk_table *table_of(const lk_composed *x) {
-	lk_table *t = lk_table_new("compose", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; t && i < x->class_count; i++) put_class(t, &x->classes[i]);
-	return t;
+static lk_table *table_of(const lk_composed *composed) {
+	lk_table *table = lk_table_new("compose", columns, (int)(sizeof columns / sizeof *columns));
+	for (int i = 0; table && i < composed->class_count; i++) put_class(table, &composed->classes[i]);
+	return table;
 }
 
 /* ---- text ---- */
@@ -67,33 +67,33 @@ static void put_part(const char *name, double seconds, double step, FILE *out) {
 	        lk_percent(step > 0 ? seconds / step : 0, share, sizeof share));
 }
 
-static void put_answer(const lk_composed *x, FILE *out) {
+static void put_answer(const lk_composed *composed, FILE *out) {
 	char step[32], low[32], high[32], first[32];
-	fprintf(out, "%d ranks on %d node%s, from recordings of %d\n\n", x->world, x->nodes, x->nodes == 1 ? "" : "s", x->class_count);
-	fprintf(out, "step     %s   (%s to %s)\n", lk_format_seconds(x->step_s, step, sizeof step),
-	        lk_format_seconds(x->low_s, low, sizeof low), lk_format_seconds(x->high_s, high, sizeof high));
-	fprintf(out, "first    %s   from idle ranks\n\n", lk_format_seconds(x->first_s, first, sizeof first));
+	fprintf(out, "%d ranks on %d node%s, from recordings of %d\n\n", composed->world, composed->nodes, composed->nodes == 1 ? "" : "s", composed->class_count);
+	fprintf(out, "step     %s   (%s to %s)\n", lk_format_seconds(composed->step_s, step, sizeof step),
+	        lk_format_seconds(composed->low_s, low, sizeof low), lk_format_seconds(composed->high_s, high, sizeof high));
+	fprintf(out, "first    %s   from idle ranks\n\n", lk_format_seconds(composed->first_s, first, sizeof first));
 	fputs("a rank's step, mean\n", out);
-	if (x->parts.device > 0) put_part("device", x->parts.device, x->step_s, out);
-	put_part("own work", x->parts.own, x->step_s, out);
-	put_part("files", x->parts.files, x->step_s, out);
-	put_part("transfer", x->parts.transfer, x->step_s, out);
-	put_part("waiting", x->parts.wait, x->step_s, out);
+	if (composed->parts.device > 0) put_part("device", composed->parts.device, composed->step_s, out);
+	put_part("own work", composed->parts.own, composed->step_s, out);
+	put_part("files", composed->parts.files, composed->step_s, out);
+	put_part("transfer", composed->parts.transfer, composed->step_s, out);
+	put_part("waiting", composed->parts.wait, composed->step_s, out);
 	fputc('\n', out);
 }
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_composed *x = ((const struct shown *)what)->composed;
-	put_answer(x, out);
-	lk_table *t = table_of(x);
-	if (!t) return lk_oom(err);
-	lk_status status = lk_table_write(t, LK_FORMAT_TEXT, colour, out, err);
-	lk_table_free(t);
+	const lk_composed *composed = ((const struct shown *)what)->composed;
+	put_answer(composed, out);
+	lk_table *table = table_of(composed);
+	if (!table) return lk_oom(err);
+	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
+	lk_table_free(table);
 	LK_TRY(status);
-	if (x->note_count) fputs("\nnotes\n", out);
-	for (int i = 0; i < x->note_count; i++) {
+	if (composed->note_count) fputs("\nnotes\n", out);
+	for (int i = 0; i < composed->note_count; i++) {
 		fputs("  ", out);
-		LK_TRY(lk_put_safe(x->notes[i], out, err));
+		LK_TRY(lk_put_safe(composed->notes[i], out, err));
 		fputc('\n', out);
 	}
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
@@ -101,60 +101,60 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 
 /* ---- JSON ---- */
 
-static void put_json_parts(lk_json_writer *w, const lk_compose_parts *p) {
-	lk_json_object(w, "parts");
-	lk_json_put_number(w, "device_s", p->device);
-	lk_json_put_number(w, "own_s", p->own);
-	lk_json_put_number(w, "files_s", p->files);
-	lk_json_put_number(w, "transfer_s", p->transfer);
-	lk_json_put_number(w, "wait_s", p->wait);
-	lk_json_object_end(w);
+static void put_json_parts(lk_json_writer *writer, const lk_compose_parts *parts) {
+	lk_json_object(writer, "parts");
+	lk_json_put_number(writer, "device_s", parts->device);
+	lk_json_put_number(writer, "own_s", parts->own);
+	lk_json_put_number(writer, "files_s", parts->files);
+	lk_json_put_number(writer, "transfer_s", parts->transfer);
+	lk_json_put_number(writer, "wait_s", parts->wait);
+	lk_json_object_end(writer);
 }
 
-static void put_json_class(lk_json_writer *w, const lk_compose_class *k) {
-	lk_json_object(w, NULL);
-	lk_json_put_integer(w, "rank", k->rank);
-	lk_json_put_text(w, "path", k->path);
-	lk_json_put_integer(w, "ranks", k->ranks);
-	lk_json_put_text(w, "stands_for", k->stands_for);
-	lk_json_put_integer(w, "steps", k->steps);
-	lk_json_put_integer(w, "unlike", k->unlike);
-	lk_json_put_integer(w, "calls", k->calls);
-	lk_json_put_number(w, "bytes", k->bytes);
-	lk_json_put_number(w, "own_s", k->own_s);
-	lk_json_put_number(w, "own_low_s", k->own_low_s);
-	lk_json_put_number(w, "own_high_s", k->own_high_s);
-	lk_json_put_number(w, "device_s", k->device_s);
-	lk_json_put_number(w, "device_low_s", k->device_low_s);
-	lk_json_put_number(w, "device_high_s", k->device_high_s);
-	lk_json_put_number(w, "beside_s", k->beside_s);
-	put_json_parts(w, &k->parts);
-	lk_json_object_end(w);
+static void put_json_class(lk_json_writer *writer, const lk_compose_class *class) {
+	lk_json_object(writer, NULL);
+	lk_json_put_integer(writer, "rank", class->rank);
+	lk_json_put_text(writer, "path", class->path);
+	lk_json_put_integer(writer, "ranks", class->ranks);
+	lk_json_put_text(writer, "stands_for", class->stands_for);
+	lk_json_put_integer(writer, "steps", class->steps);
+	lk_json_put_integer(writer, "unlike", class->unlike);
+	lk_json_put_integer(writer, "calls", class->calls);
+	lk_json_put_number(writer, "bytes", class->bytes);
+	lk_json_put_number(writer, "own_s", class->own_s);
+	lk_json_put_number(writer, "own_low_s", class->own_low_s);
+	lk_json_put_number(writer, "own_high_s", class->own_high_s);
+	lk_json_put_number(writer, "device_s", class->device_s);
+	lk_json_put_number(writer, "device_low_s", class->device_low_s);
+	lk_json_put_number(writer, "device_high_s", class->device_high_s);
+	lk_json_put_number(writer, "beside_s", class->beside_s);
+	put_json_parts(writer, &class->parts);
+	lk_json_object_end(writer);
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_composed *x = ((const struct shown *)what)->composed;
+	const lk_composed *composed = ((const struct shown *)what)->composed;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_text(&w, "program", x->program);
-	lk_json_put_text(&w, "cluster", x->cluster);
-	lk_json_put_integer(&w, "world", x->world);
-	lk_json_put_integer(&w, "nodes", x->nodes);
-	lk_json_put_integer(&w, "ranks_per_node", x->ranks_per_node);
-	lk_json_put_number(&w, "step_s", x->step_s);
-	lk_json_put_number(&w, "step_low_s", x->low_s);
-	lk_json_put_number(&w, "step_high_s", x->high_s);
-	lk_json_put_number(&w, "first_step_s", x->first_s);
-	put_json_parts(&w, &x->parts);
+	lk_json_put_text(&w, "program", composed->program);
+	lk_json_put_text(&w, "cluster", composed->cluster);
+	lk_json_put_integer(&w, "world", composed->world);
+	lk_json_put_integer(&w, "nodes", composed->nodes);
+	lk_json_put_integer(&w, "ranks_per_node", composed->ranks_per_node);
+	lk_json_put_number(&w, "step_s", composed->step_s);
+	lk_json_put_number(&w, "step_low_s", composed->low_s);
+	lk_json_put_number(&w, "step_high_s", composed->high_s);
+	lk_json_put_number(&w, "first_step_s", composed->first_s);
+	put_json_parts(&w, &composed->parts);
 	lk_json_array(&w, "classes");
-	for (int i = 0; i < x->class_count; i++) put_json_class(&w, &x->classes[i]);
+	for (int i = 0; i < composed->class_count; i++) put_json_class(&w, &composed->classes[i]);
 	lk_json_array_end(&w);
-	lk_json_put_integer(&w, "operations", (long long)x->operations);
-	lk_json_put_integer(&w, "messages_measured", (long long)x->messages);
+	lk_json_put_integer(&w, "operations", (long long)composed->operations);
+	lk_json_put_integer(&w, "messages_measured", (long long)composed->messages);
 	lk_json_array(&w, "notes");
-	for (int i = 0; i < x->note_count; i++) lk_json_put_text(&w, NULL, x->notes[i]);
+	for (int i = 0; i < composed->note_count; i++) lk_json_put_text(&w, NULL, composed->notes[i]);
 	lk_json_array_end(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);

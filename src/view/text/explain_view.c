@@ -10,60 +10,60 @@ struct asked {
 };
 
 static lk_status write_report(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct asked *a = what;
-	return lk_explain_report(a->x, colour, out, err);
+	const struct asked *asked = what;
+	return lk_explain_report(asked->x, colour, out, err);
 }
 
 /* ---- JSON: one document ---- */
 
-static void put_head(lk_json_writer *w, const lk_explanation *x) {
-	lk_json_put_integer(w, "ranks", x->rank_count);
-	if (x->world) lk_json_put_integer(w, "world_size", x->world);
-	else lk_json_put_null(w, "world_size");
-	lk_json_put_integer(w, "step_count", x->step_count);
-	lk_json_put_bool(w, "steps_annotated", x->annotated);
-	lk_json_put_number(w, "step_s", x->step_s);
-	lk_json_put_number(w, "step_deviation_s", x->step_deviation_s);
-	lk_json_put_integer(w, "kernel_count", (long long)x->kernels);
-	lk_json_put_integer(w, "clock_anchors", x->anchors);
-	lk_json_put_number(w, "clock_residual_max_s", x->residual_max_s);
+static void put_head(lk_json_writer *writer, const lk_explanation *explanation) {
+	lk_json_put_integer(writer, "ranks", explanation->rank_count);
+	if (explanation->world) lk_json_put_integer(writer, "world_size", explanation->world);
+	else lk_json_put_null(writer, "world_size");
+	lk_json_put_integer(writer, "step_count", explanation->step_count);
+	lk_json_put_bool(writer, "steps_annotated", explanation->annotated);
+	lk_json_put_number(writer, "step_s", explanation->step_s);
+	lk_json_put_number(writer, "step_deviation_s", explanation->step_deviation_s);
+	lk_json_put_integer(writer, "kernel_count", (long long)explanation->kernels);
+	lk_json_put_integer(writer, "clock_anchors", explanation->anchors);
+	lk_json_put_number(writer, "clock_residual_max_s", explanation->residual_max_s);
 }
 
-static void put_critical(lk_json_writer *w, const lk_critical_path *path) {
-	lk_json_array(w, "critical_path");
+static void put_critical(lk_json_writer *writer, const lk_critical_path *path) {
+	lk_json_array(writer, "critical_path");
 	for (int i = 0; i < path->part_count; i++) {
-		lk_json_object(w, NULL);
-		lk_json_put_text(w, "kind", path->parts[i].kind);
-		lk_json_put_number(w, "seconds", path->parts[i].seconds);
-		lk_json_object_end(w);
+		lk_json_object(writer, NULL);
+		lk_json_put_text(writer, "kind", path->parts[i].kind);
+		lk_json_put_number(writer, "seconds", path->parts[i].seconds);
+		lk_json_object_end(writer);
 	}
-	lk_json_array_end(w);
+	lk_json_array_end(writer);
 }
 
-static lk_status put_tables(lk_json_writer *w, const struct asked *a, lk_error *err) {
+static lk_status put_tables(lk_json_writer *writer, const struct asked *asked, lk_error *err) {
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++) {
-		if (a->table != LK_EXPLAIN_ALL && a->table != i) continue;
-		lk_table *t = lk_explain_table(a->x, i, false);
-		if (!t) return lk_oom(err);
-		lk_json_put_table(w, lk_explain_tables[i], t);
-		lk_table_free(t);
+		if (asked->table != LK_EXPLAIN_ALL && asked->table != i) continue;
+		lk_table *table = lk_explain_table(asked->x, i, false);
+		if (!table) return lk_oom(err);
+		lk_json_put_table(writer, lk_explain_tables[i], table);
+		lk_table_free(table);
 	}
 	return LK_OK;
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct asked *a = what;
+	const struct asked *asked = what;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	put_head(&w, a->x);
-	LK_TRY(put_tables(&w, a, err));
-	put_critical(&w, &a->x->critical);
+	put_head(&w, asked->x);
+	LK_TRY(put_tables(&w, asked, err));
+	put_critical(&w, &asked->x->critical);
 	lk_json_array(&w, "warnings");
-	for (int i = 0; i < a->x->warning_count; i++) lk_json_put_text(&w, NULL, a->x->warnings[i]);
+	for (int i = 0; i < asked->x->warning_count; i++) lk_json_put_text(&w, NULL, asked->x->warnings[i]);
 	lk_json_array_end(&w);
-	lk_json_put_text(&w, "reproduce", a->x->reproduce);
+	lk_json_put_text(&w, "reproduce", asked->x->reproduce);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
@@ -71,26 +71,26 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 /* ---- several tables ---- */
 
 static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct asked *a = what;
+	const struct asked *asked = what;
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++) {
-		lk_table *t = lk_explain_table(a->x, i, true);
-		if (!t) return lk_oom(err);
+		lk_table *table = lk_explain_table(asked->x, i, true);
+		if (!table) return lk_oom(err);
 		lk_status status = LK_OK;
-		if (lk_table_rows(t)) {
+		if (lk_table_rows(table)) {
 			fprintf(out, "## %s\n\n", lk_explain_tables[i]);
-			status = lk_table_write(t, LK_FORMAT_MD, colour, out, err);
+			status = lk_table_write(table, LK_FORMAT_MD, colour, out, err);
 			fputc('\n', out);
 		}
-		lk_table_free(t);
+		lk_table_free(table);
 		LK_TRY(status);
 	}
 	return LK_OK;
 }
 
-static lk_status write_sqlite(const lk_writing *w, const struct asked *a, lk_error *err) {
+static lk_status write_sqlite(const lk_writing *writing, const struct asked *asked, lk_error *err) {
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++)
-		if (a->table == LK_EXPLAIN_ALL || a->table == i)
-			LK_TRY(lk_write_table(w, lk_explain_table(a->x, i, false), err));
+		if (asked->table == LK_EXPLAIN_ALL || asked->table == i)
+			LK_TRY(lk_write_table(writing, lk_explain_table(asked->x, i, false), err));
 	return LK_OK;
 }
 

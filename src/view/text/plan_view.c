@@ -23,21 +23,21 @@ static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) 
 		{"days", "days", true, !days},      {"gpu_hours", "GPU-hours", true, !days},
 		{"peak_bytes", "GiB", true, false}, {"layout", "layout", false, false},
 	};
-	lk_table *t = lk_table_new("plan", columns, sizeof columns / sizeof *columns);
-	for (int i = 0; t && i < count->choice_count; i++) {
-		const lk_plan_choice *c = &count->choices[i];
+	lk_table *table = lk_table_new("plan", columns, sizeof columns / sizeof *columns);
+	for (int i = 0; table && i < count->choice_count; i++) {
+		const lk_plan_choice *choice = &count->choices[i];
 		char a[32], b[32], m[32], d[32], h[32], g[32];
-		lk_table_row(t);
-		lk_table_number(t, i + 1, NULL);
-		lk_table_number(t, c->step_time_s, seconds(c->step_time_s, a));
-		lk_table_number(t, c->exact_s, seconds(c->exact_s, b));
-		lk_table_number(t, c->mfu > 0 ? c->mfu : NAN, lk_percent(c->mfu, m, sizeof m));
-		lk_table_number(t, c->days, lk_fixed(c->days, c->days < 10 ? 2 : 1, d, sizeof d));
-		lk_table_number(t, c->gpu_hours, lk_format_count(c->gpu_hours, h, sizeof h));
-		lk_table_number(t, c->peak_bytes, lk_gib(c->peak_bytes, g, sizeof g));
-		lk_table_text(t, c->layout);
+		lk_table_row(table);
+		lk_table_number(table, i + 1, NULL);
+		lk_table_number(table, choice->step_time_s, seconds(choice->step_time_s, a));
+		lk_table_number(table, choice->exact_s, seconds(choice->exact_s, b));
+		lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN, lk_percent(choice->mfu, m, sizeof m));
+		lk_table_number(table, choice->days, lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
+		lk_table_number(table, choice->gpu_hours, lk_format_count(choice->gpu_hours, h, sizeof h));
+		lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
+		lk_table_text(table, choice->layout);
 	}
-	return t;
+	return table;
 }
 
 static lk_status put_why_not(const lk_plan_count *count, FILE *out, lk_error *err) {
@@ -110,21 +110,21 @@ static lk_status put_front(const lk_plan *plan, bool colour, FILE *out, lk_error
 	};
 	if (plan->count < 2) return LK_OK;
 	fputs("\nNumbers of GPUs (* none is faster for fewer GPU-hours)\n", out);
-	lk_table *t = lk_table_new("front", columns, 5);
-	for (int i = 0; t && i < plan->count; i++) {
+	lk_table *table = lk_table_new("front", columns, 5);
+	for (int i = 0; table && i < plan->count; i++) {
 		if (!plan->counts[i].choice_count) continue;
-		const lk_plan_choice *c = plan->counts[i].choices;
+		const lk_plan_choice *choice = plan->counts[i].choices;
 		char a[32], d[32], h[32];
-		double hours = days ? c->gpu_hours : c->step_time_s * c->gpus;
-		lk_table_row(t);
-		lk_table_number(t, c->gpus, NULL);
-		lk_table_number(t, c->step_time_s, seconds(c->step_time_s, a));
-		lk_table_number(t, c->days, lk_fixed(c->days, c->days < 10 ? 2 : 1, d, sizeof d));
-		lk_table_number(t, hours, lk_format_count(hours, h, sizeof h));
-		lk_table_text(t, c->pareto ? "*" : "");
+		double hours = days ? choice->gpu_hours : choice->step_time_s * choice->gpus;
+		lk_table_row(table);
+		lk_table_number(table, choice->gpus, NULL);
+		lk_table_number(table, choice->step_time_s, seconds(choice->step_time_s, a));
+		lk_table_number(table, choice->days, lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
+		lk_table_number(table, hours, lk_format_count(hours, h, sizeof h));
+		lk_table_text(table, choice->pareto ? "*" : "");
 	}
-	lk_status status = t ? lk_table_write(t, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(t);
+	lk_status status = table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_table_free(table);
 	return status;
 }
 
@@ -135,114 +135,114 @@ struct text {
 };
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct text *t = what;
-	const lk_plan *plan = t->plan;
+	const struct text *text = what;
+	const lk_plan *plan = text->plan;
 	LK_TRY(lk_put_safe(plan->model, out, err));
 	fprintf(out, "; batch %d", plan->gbs);
 	if (plan->seq) fprintf(out, " of %d tokens", plan->seq);
 	fputs("; ", out);
 	LK_TRY(lk_put_safe(plan->cluster, out, err));
 	fputc('\n', out);
-	for (int i = 0; i < plan->count; i++) LK_TRY(put_count(plan, &plan->counts[i], t->verbose, colour, out, err));
+	for (int i = 0; i < plan->count; i++) LK_TRY(put_count(plan, &plan->counts[i], text->verbose, colour, out, err));
 	return put_front(plan, colour, out, err);
 }
 
 /* ---- JSON ---- */
 
-static void json_known(lk_json_writer *w, const char *key, double number) {
+static void json_known(lk_json_writer *writer, const char *key, double number) {
 	if (isfinite(number) && number != 0)
-		lk_json_put_number(w, key, number);
+		lk_json_put_number(writer, key, number);
 	else
-		lk_json_put_null(w, key);
+		lk_json_put_null(writer, key);
 }
 
-static void json_degrees(lk_json_writer *w, const lk_plan_choice *c) {
+static void json_degrees(lk_json_writer *writer, const lk_plan_choice *choice) {
 	const struct {
 		const char *key;
 		int value;
 	} numbers[] = {
-		{"gpus", c->gpus}, {"tp", c->tp},   {"pp", c->pp}, {"vp", c->vp},   {"cp", c->cp},
-		{"ep", c->ep},     {"etp", c->etp}, {"dp", c->dp}, {"mbs", c->mbs}, {"microbatches", c->microbatches},
-		{"zero", c->zero}};
+		{"gpus", choice->gpus}, {"tp", choice->tp},   {"pp", choice->pp}, {"vp", choice->vp},   {"cp", choice->cp},
+		{"ep", choice->ep},     {"etp", choice->etp}, {"dp", choice->dp}, {"mbs", choice->mbs}, {"microbatches", choice->microbatches},
+		{"zero", choice->zero}};
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-		lk_json_put_integer(w, numbers[i].key, numbers[i].value);
-	lk_json_put_text(w, "schedule", c->schedule);
-	lk_json_put_text(w, "recompute", c->recompute);
-	lk_json_put_text(w, "stack", c->stack);
-	lk_json_put_bool(w, "sequence_parallel", c->sequence_parallel);
-	lk_json_put_bool(w, "tp_overlap", c->tp_overlap);
-	lk_json_put_bool(w, "overlap_grad_reduce", c->overlap_grad_reduce);
-	lk_json_put_bool(w, "overlap_param_gather", c->overlap_param_gather);
-	lk_json_put_bool(w, "offload", c->offload);
-	lk_json_put_number(w, "bucket_bytes", c->bucket_bytes);
+		lk_json_put_integer(writer, numbers[i].key, numbers[i].value);
+	lk_json_put_text(writer, "schedule", choice->schedule);
+	lk_json_put_text(writer, "recompute", choice->recompute);
+	lk_json_put_text(writer, "stack", choice->stack);
+	lk_json_put_bool(writer, "sequence_parallel", choice->sequence_parallel);
+	lk_json_put_bool(writer, "tp_overlap", choice->tp_overlap);
+	lk_json_put_bool(writer, "overlap_grad_reduce", choice->overlap_grad_reduce);
+	lk_json_put_bool(writer, "overlap_param_gather", choice->overlap_param_gather);
+	lk_json_put_bool(writer, "offload", choice->offload);
+	lk_json_put_number(writer, "bucket_bytes", choice->bucket_bytes);
 }
 
-static void json_choice(lk_json_writer *w, const lk_plan_choice *c) {
-	lk_json_object(w, NULL);
-	lk_json_put_text(w, "layout", c->layout);
-	json_degrees(w, c);
-	lk_json_put_number(w, "step_time_s", c->step_time_s);
-	lk_json_put_number(w, "step_time_low_s", c->step_time_low_s);
-	lk_json_put_number(w, "step_time_high_s", c->step_time_high_s);
-	json_known(w, "exact_s", c->exact_s);
-	lk_json_put_number(w, "peak_bytes", c->peak_bytes);
-	lk_json_put_number(w, "usable_bytes", c->usable_bytes);
-	json_known(w, "tokens_per_s_per_gpu", c->tokens_per_s_per_gpu);
-	json_known(w, "mfu", c->mfu);
-	json_known(w, "days", c->days);
-	json_known(w, "gpu_hours", c->gpu_hours);
-	lk_json_object(w, "breakdown");
-	for (int i = 0; i < c->breakdown_count; i++) lk_json_put_number(w, c->breakdown[i].key, c->breakdown[i].exposed_s);
-	lk_json_object_end(w);
-	lk_json_put_text(w, "why_not", c->why_not);
-	lk_json_put_text(w, "reproduce", c->reproduce);
-	lk_json_put_bool(w, "pareto", c->pareto);
-	lk_json_object_end(w);
+static void json_choice(lk_json_writer *writer, const lk_plan_choice *choice) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "layout", choice->layout);
+	json_degrees(writer, choice);
+	lk_json_put_number(writer, "step_time_s", choice->step_time_s);
+	lk_json_put_number(writer, "step_time_low_s", choice->step_time_low_s);
+	lk_json_put_number(writer, "step_time_high_s", choice->step_time_high_s);
+	json_known(writer, "exact_s", choice->exact_s);
+	lk_json_put_number(writer, "peak_bytes", choice->peak_bytes);
+	lk_json_put_number(writer, "usable_bytes", choice->usable_bytes);
+	json_known(writer, "tokens_per_s_per_gpu", choice->tokens_per_s_per_gpu);
+	json_known(writer, "mfu", choice->mfu);
+	json_known(writer, "days", choice->days);
+	json_known(writer, "gpu_hours", choice->gpu_hours);
+	lk_json_object(writer, "breakdown");
+	for (int i = 0; i < choice->breakdown_count; i++) lk_json_put_number(writer, choice->breakdown[i].key, choice->breakdown[i].exposed_s);
+	lk_json_object_end(writer);
+	lk_json_put_text(writer, "why_not", choice->why_not);
+	lk_json_put_text(writer, "reproduce", choice->reproduce);
+	lk_json_put_bool(writer, "pareto", choice->pareto);
+	lk_json_object_end(writer);
 }
 
-static void json_count(lk_json_writer *w, const lk_plan_count *count) {
-	lk_json_object(w, NULL);
-	lk_json_put_integer(w, "gpus", count->gpus);
-	lk_json_put_integer(w, "layouts", (long long)count->layouts);
-	lk_json_put_integer(w, "bounded", (long long)count->bounded);
-	lk_json_put_integer(w, "too_large", (long long)count->too_large);
-	lk_json_put_integer(w, "too_slow", (long long)count->too_slow);
-	lk_json_put_integer(w, "schedules_walked", (long long)count->schedules_walked);
-	lk_json_put_integer(w, "simulated", (long long)count->simulated);
-	lk_json_put_integer(w, "cut_short", (long long)count->cut_short);
-	lk_json_put_integer(w, "found_too_large", (long long)count->found_too_large);
-	lk_json_put_text(w, "nothing", count->nothing);
-	lk_json_array(w, "choices");
-	for (int i = 0; i < count->choice_count; i++) json_choice(w, &count->choices[i]);
-	lk_json_array_end(w);
-	lk_json_array(w, "sensitivity");
+static void json_count(lk_json_writer *writer, const lk_plan_count *count) {
+	lk_json_object(writer, NULL);
+	lk_json_put_integer(writer, "gpus", count->gpus);
+	lk_json_put_integer(writer, "layouts", (long long)count->layouts);
+	lk_json_put_integer(writer, "bounded", (long long)count->bounded);
+	lk_json_put_integer(writer, "too_large", (long long)count->too_large);
+	lk_json_put_integer(writer, "too_slow", (long long)count->too_slow);
+	lk_json_put_integer(writer, "schedules_walked", (long long)count->schedules_walked);
+	lk_json_put_integer(writer, "simulated", (long long)count->simulated);
+	lk_json_put_integer(writer, "cut_short", (long long)count->cut_short);
+	lk_json_put_integer(writer, "found_too_large", (long long)count->found_too_large);
+	lk_json_put_text(writer, "nothing", count->nothing);
+	lk_json_array(writer, "choices");
+	for (int i = 0; i < count->choice_count; i++) json_choice(writer, &count->choices[i]);
+	lk_json_array_end(writer);
+	lk_json_array(writer, "sensitivity");
 	for (int i = 0; i < count->sensitivity_count; i++) {
-		const lk_plan_sensitivity *s = &count->sensitivity[i];
-		lk_json_object(w, NULL);
-		lk_json_put_text(w, "cost", s->cost);
-		lk_json_put_number(w, "factor", s->factor);
-		lk_json_put_number(w, "step_time_s", s->step_time_s);
-		lk_json_put_integer(w, "best", s->best);
-		lk_json_object_end(w);
+		const lk_plan_sensitivity *sensitivity = &count->sensitivity[i];
+		lk_json_object(writer, NULL);
+		lk_json_put_text(writer, "cost", sensitivity->cost);
+		lk_json_put_number(writer, "factor", sensitivity->factor);
+		lk_json_put_number(writer, "step_time_s", sensitivity->step_time_s);
+		lk_json_put_integer(writer, "best", sensitivity->best);
+		lk_json_object_end(writer);
 	}
-	lk_json_array_end(w);
-	lk_json_object_end(w);
+	lk_json_array_end(writer);
+	lk_json_object_end(writer);
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct text *t = what;
+	const struct text *text = what;
 	lk_json_writer w;
 	(void)colour;
-	lk_json_begin(&w, out, t->format == LK_FORMAT_JSONL);
+	lk_json_begin(&w, out, text->format == LK_FORMAT_JSONL);
 	lk_json_object(&w, NULL);
-	lk_json_put_text(&w, "model", t->plan->model);
-	lk_json_put_text(&w, "cluster", t->plan->cluster);
-	lk_json_put_integer(&w, "gbs", t->plan->gbs);
-	lk_json_put_integer(&w, "seq", t->plan->seq);
-	json_known(&w, "tokens", t->plan->tokens);
-	lk_json_put_text(&w, "reproduce", t->plan->reproduce);
+	lk_json_put_text(&w, "model", text->plan->model);
+	lk_json_put_text(&w, "cluster", text->plan->cluster);
+	lk_json_put_integer(&w, "gbs", text->plan->gbs);
+	lk_json_put_integer(&w, "seq", text->plan->seq);
+	json_known(&w, "tokens", text->plan->tokens);
+	lk_json_put_text(&w, "reproduce", text->plan->reproduce);
 	lk_json_array(&w, "counts");
-	for (int i = 0; i < t->plan->count; i++) json_count(&w, &t->plan->counts[i]);
+	for (int i = 0; i < text->plan->count; i++) json_count(&w, &text->plan->counts[i]);
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "version", lk_version());
 	lk_json_object_end(&w);
@@ -275,31 +275,31 @@ static const lk_column row_columns[] = {
 	{"why_not", "why not", false, false},
 };
 
-static void put_row(lk_table *t, const lk_plan_choice *c, int rank) {
+static void put_row(lk_table *table, const lk_plan_choice *choice, int rank) {
 	char a[32], b[32], m[32], d[32], h[32], g[32];
-	lk_table_row(t);
-	lk_table_number(t, c->gpus, NULL);
-	lk_table_number(t, rank, NULL);
-	lk_table_number(t, c->step_time_s, seconds(c->step_time_s, a));
-	lk_table_number(t, c->exact_s, seconds(c->exact_s, b));
-	lk_table_number(t, c->mfu > 0 ? c->mfu : NAN, lk_percent(c->mfu, m, sizeof m));
-	lk_table_number(t, c->days > 0 ? c->days : NAN, lk_fixed(c->days, 2, d, sizeof d));
-	lk_table_number(t, c->gpu_hours > 0 ? c->gpu_hours : NAN, lk_format_count(c->gpu_hours, h, sizeof h));
-	lk_table_number(t, c->peak_bytes, lk_gib(c->peak_bytes, g, sizeof g));
-	const int numbers[] = {c->tp, c->pp, c->vp, c->cp, c->ep, c->dp, c->mbs, c->zero};
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) lk_table_number(t, numbers[i], NULL);
-	lk_table_text(t, c->recompute);
-	lk_table_text(t, c->schedule);
-	lk_table_text(t, c->stack);
-	lk_table_text(t, c->layout);
-	lk_table_text(t, c->why_not);
+	lk_table_row(table);
+	lk_table_number(table, choice->gpus, NULL);
+	lk_table_number(table, rank, NULL);
+	lk_table_number(table, choice->step_time_s, seconds(choice->step_time_s, a));
+	lk_table_number(table, choice->exact_s, seconds(choice->exact_s, b));
+	lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN, lk_percent(choice->mfu, m, sizeof m));
+	lk_table_number(table, choice->days > 0 ? choice->days : NAN, lk_fixed(choice->days, 2, d, sizeof d));
+	lk_table_number(table, choice->gpu_hours > 0 ? choice->gpu_hours : NAN, lk_format_count(choice->gpu_hours, h, sizeof h));
+	lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
+	const int numbers[] = {choice->tp, choice->pp, choice->vp, choice->cp, choice->ep, choice->dp, choice->mbs, choice->zero};
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) lk_table_number(table, numbers[i], NULL);
+	lk_table_text(table, choice->recompute);
+	lk_table_text(table, choice->schedule);
+	lk_table_text(table, choice->stack);
+	lk_table_text(table, choice->layout);
+	lk_table_text(table, choice->why_not);
 }
 
 lk_table *lk_plan_table(const lk_plan *plan) {
-	lk_table *t = lk_table_new("plans", row_columns, sizeof row_columns / sizeof *row_columns);
-	for (int i = 0; t && i < plan->count; i++)
-		for (int k = 0; k < plan->counts[i].choice_count; k++) put_row(t, &plan->counts[i].choices[k], k + 1);
-	return t;
+	lk_table *table = lk_table_new("plans", row_columns, sizeof row_columns / sizeof *row_columns);
+	for (int i = 0; table && i < plan->count; i++)
+		for (int k = 0; k < plan->counts[i].choice_count; k++) put_row(table, &plan->counts[i].choices[k], k + 1);
+	return table;
 }
 
 lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour, const char *path, FILE *out,

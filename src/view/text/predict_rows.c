@@ -122,58 +122,58 @@ static void set_asked(struct cell *out, const lk_option *option, const lk_predic
 }
 
 static const lk_option *option_of(const char *key) {
-	for (const lk_option *o = lk_predict_verb.options; o->name; o++)
-		if (strcmp(o->name, key) == 0) return o;
+	for (const lk_option *option = lk_predict_verb.options; option->name; option++)
+		if (strcmp(option->name, key) == 0) return option;
 	return NULL;
 }
 
-static void set_field(struct cell *out, const struct spec *s, const lk_prediction *p) {
-	const char *at = (const char *)p + s->offset;
+static void set_field(struct cell *out, const struct spec *spec, const lk_prediction *prediction) {
+	const char *at = (const char *)prediction + spec->offset;
 	double number = 0;
-	switch (s->kind) {
+	switch (spec->kind) {
 	case TEXT: set_text(out, *(const char *const *)(const void *)at); return;
 	case WIDE: number = (double)*(const uint64_t *)(const void *)at; break;
 	case NARROW: number = *(const uint32_t *)(const void *)at; break;
 	case INT: case INT_OR_NONE: number = *(const int *)(const void *)at; break;
 	default: number = *(const double *)(const void *)at;
 	}
-	bool none = number == 0 && (s->kind == INT_OR_NONE || s->kind == REAL_OR_NONE);
-	if (s->offset == AT(model_flops_per_s_per_gpu)) number /= 1e12;
+	bool none = number == 0 && (spec->kind == INT_OR_NONE || spec->kind == REAL_OR_NONE);
+	if (spec->offset == AT(model_flops_per_s_per_gpu)) number /= 1e12;
 	if (!none) set_number(out, number);
 }
 
-static void set_part(struct cell *out, const char *part, const lk_prediction *p) {
-	if (p) set_number(out, 0);
-	for (int i = 0; p && i < p->breakdown_count; i++)
-		if (strcmp(p->breakdown[i].key, part) == 0) set_number(out, p->breakdown[i].exposed_s);
+static void set_part(struct cell *out, const char *part, const lk_prediction *prediction) {
+	if (prediction) set_number(out, 0);
+	for (int i = 0; prediction && i < prediction->breakdown_count; i++)
+		if (strcmp(prediction->breakdown[i].key, part) == 0) set_number(out, prediction->breakdown[i].exposed_s);
 }
 
-static void fill_cell(const lk_sweep *sweep, const struct spec *s, size_t row, long best, struct cell *out) {
-	const lk_sweep_row *r = &sweep->rows[row];
-	const lk_prediction *p = r->prediction;
+static void fill_cell(const lk_sweep *sweep, const struct spec *spec, size_t row, long best, struct cell *out) {
+	const lk_sweep_row *sweep_row = &sweep->rows[row];
+	const lk_prediction *prediction = sweep_row->prediction;
 	out->filled = out->is_text = false;
-	switch (s->kind) {
+	switch (spec->kind) {
 	case BEST:
 		set_number(out, (long)row == best);
 		lk_copy(out->shown, sizeof out->shown, (long)row == best ? "*" : "");
 		return;
-	case VERDICT: set_text(out, !p ? "refused" : p->fits ? "fits" : "does not fit"); return;
-	case MODEL: set_text(out, r->request && r->request->model ? r->request->model : p ? p->model : NULL); return;
-	case REFUSED: set_text(out, r->refusal ? lk_error_text(r->refusal, out->buffer, sizeof out->buffer) : NULL); return;
-	case OPTION: set_asked(out, s->option, r->request); break;
-	case PART: set_part(out, s->part, p); return;
+	case VERDICT: set_text(out, !prediction ? "refused" : prediction->fits ? "fits" : "does not fit"); return;
+	case MODEL: set_text(out, sweep_row->request && sweep_row->request->model ? sweep_row->request->model : prediction ? prediction->model : NULL); return;
+	case REFUSED: set_text(out, sweep_row->refusal ? lk_error_text(sweep_row->refusal, out->buffer, sizeof out->buffer) : NULL); return;
+	case OPTION: set_asked(out, spec->option, sweep_row->request); break;
+	case PART: set_part(out, spec->part, prediction); return;
 	default:
-		if (p) set_field(out, s, p);
-		else if (option_of(s->key)) set_asked(out, option_of(s->key), r->request);
+		if (prediction) set_field(out, spec, prediction);
+		else if (option_of(spec->key)) set_asked(out, option_of(spec->key), sweep_row->request);
 	}
 }
 
 /* What people see of it. */
-static void show_cell(const struct spec *s, struct cell *out) {
-	if (!out->filled || out->is_text || s->kind == BEST) return;
-	if (s->shown) s->shown(out->number, out->shown, sizeof out->shown);
+static void show_cell(const struct spec *spec, struct cell *out) {
+	if (!out->filled || out->is_text || spec->kind == BEST) return;
+	if (spec->shown) spec->shown(out->number, out->shown, sizeof out->shown);
 	else
-		lk_format_shortest(s->kind == REAL_OR_NONE ? round(out->number * 10) / 10 : out->number, out->shown,
+		lk_format_shortest(spec->kind == REAL_OR_NONE ? round(out->number * 10) / 10 : out->number, out->shown,
 						   sizeof out->shown);
 }
 
@@ -185,16 +185,16 @@ static bool same_cell(const struct cell *a, const struct cell *b) {
 }
 
 /* Empty cells, those of refused rows, do not count. */
-static bool is_shown(const lk_sweep *sweep, const struct spec *s, long best) {
+static bool is_shown(const lk_sweep *sweep, const struct spec *spec, long best) {
 	struct cell cells[2], *first = NULL;
-	if (s->show == ALWAYS || s->show == NEVER) return s->show == ALWAYS;
+	if (spec->show == ALWAYS || spec->show == NEVER) return spec->show == ALWAYS;
 	for (size_t i = 0; i < sweep->count; i++) {
 		struct cell *at = first ? &cells[1] : &cells[0];
-		fill_cell(sweep, s, i, best, at);
+		fill_cell(sweep, spec, i, best, at);
 		if (!at->filled) continue;
-		if (s->show == PRESENT) return true;
-		if (s->show == NOT_ONE && at->number != 1) return true;
-		if (s->show == VARIES && first && !same_cell(first, at)) return true;
+		if (spec->show == PRESENT) return true;
+		if (spec->show == NOT_ONE && at->number != 1) return true;
+		if (spec->show == VARIES && first && !same_cell(first, at)) return true;
 		first = &cells[0];
 	}
 	return false;
@@ -221,12 +221,12 @@ static bool has_key(const struct specs *all, const char *key) {
 /* Options that were swept and have no column. */
 static bool add_swept(struct specs *all, const lk_sweep *sweep) {
 	for (int i = 0; i < sweep->varying_count; i++) {
-		const lk_option *o = sweep->varying[i];
-		if (has_key(all, o->name)) continue;
-		char *key = lk_arena_strdup(&all->arena, o->name);
+		const lk_option *option = sweep->varying[i];
+		if (has_key(all, option->name)) continue;
+		char *key = lk_arena_strdup(&all->arena, option->name);
 		for (char *c = key; c && *c; c++)
 			if (*c == '-') *c = '_';
-		if (!add_spec(all, (struct spec){.key = key, .title = o->name, .kind = OPTION, .option = o})) return false;
+		if (!add_spec(all, (struct spec){.key = key, .title = option->name, .kind = OPTION, .option = option})) return false;
 	}
 	return true;
 }
@@ -234,13 +234,13 @@ static bool add_swept(struct specs *all, const lk_sweep *sweep) {
 /* "gemm_exposed_s" for every part of any row. */
 static bool add_parts(struct specs *all, const lk_sweep *sweep) {
 	for (size_t i = 0; i < sweep->count; i++) {
-		const lk_prediction *p = sweep->rows[i].prediction;
-		for (int k = 0; p && k < p->breakdown_count; k++) {
+		const lk_prediction *prediction = sweep->rows[i].prediction;
+		for (int k = 0; prediction && k < prediction->breakdown_count; k++) {
 			char key[80];
-			snprintf(key, sizeof key, "%s_exposed_s", p->breakdown[k].key);
+			snprintf(key, sizeof key, "%s_exposed_s", prediction->breakdown[k].key);
 			if (has_key(all, key)) continue;
 			struct spec s = {
-				.key = lk_arena_strdup(&all->arena, key), .kind = PART, .part = p->breakdown[k].key, .show = NEVER};
+				.key = lk_arena_strdup(&all->arena, key), .kind = PART, .part = prediction->breakdown[k].key, .show = NEVER};
 			if (!add_spec(all, s)) return false;
 		}
 	}
@@ -255,15 +255,15 @@ static bool find_columns(struct specs *all, const lk_sweep *sweep) {
 
 /* ---- the table ---- */
 
-static bool is_number_kind(const struct spec *s) {
-	if (s->kind == OPTION) return s->option->kind != LK_OPTION_TEXT;
-	return s->kind >= REAL;
+static bool is_number_kind(const struct spec *spec) {
+	if (spec->kind == OPTION) return spec->option->kind != LK_OPTION_TEXT;
+	return spec->kind >= REAL;
 }
 
-static void put_cell(lk_table *table, const struct cell *c) {
-	if (!c->filled) lk_table_text(table, NULL);
-	else if (c->is_text) lk_table_text(table, c->text);
-	else lk_table_number(table, c->number, c->shown);
+static void put_cell(lk_table *table, const struct cell *cell) {
+	if (!cell->filled) lk_table_text(table, NULL);
+	else if (cell->is_text) lk_table_text(table, cell->text);
+	else lk_table_number(table, cell->number, cell->shown);
 }
 
 static lk_table *make_table(const struct specs *all, const lk_sweep *sweep) {
@@ -272,9 +272,9 @@ static lk_table *make_table(const struct specs *all, const lk_sweep *sweep) {
 	long best = lk_sweep_best(sweep);
 	lk_column *columns = LK_ARRAY(&arena, lk_column, count);
 	for (size_t i = 0; columns && i < count; i++) {
-		const struct spec *s = &all->list.at[i];
+		const struct spec *spec = &all->list.at[i];
 		columns[i] = (lk_column){
-			.key = s->key, .title = s->title, .right = is_number_kind(s), .hidden = !is_shown(sweep, s, best)};
+			.key = spec->key, .title = spec->title, .right = is_number_kind(spec), .hidden = !is_shown(sweep, spec, best)};
 	}
 	lk_table *table = columns ? lk_table_new("predictions", columns, (int)count) : NULL;
 	lk_arena_free(&arena);
@@ -300,16 +300,16 @@ lk_table *lk_sweep_table(const lk_sweep *sweep) {
 
 /* ---- as arrays ---- */
 
-static bool is_text_column(const struct spec *s) {
-	return s->kind == VERDICT || s->kind == MODEL || s->kind == REFUSED || s->kind == TEXT ||
-	       (s->kind == OPTION && s->option->kind == LK_OPTION_TEXT);
+static bool is_text_column(const struct spec *spec) {
+	return spec->kind == VERDICT || spec->kind == MODEL || spec->kind == REFUSED || spec->kind == TEXT ||
+	       (spec->kind == OPTION && spec->option->kind == LK_OPTION_TEXT);
 }
 
-static bool fill_texts(const lk_sweep *sweep, const struct spec *s, lk_arena *arena, lk_sweep_column *out) {
+static bool fill_texts(const lk_sweep *sweep, const struct spec *spec, lk_arena *arena, lk_sweep_column *out) {
 	const char **texts = LK_ARRAY(arena, const char *, sweep->count);
 	for (size_t row = 0; texts && row < sweep->count; row++) {
 		struct cell c;
-		fill_cell(sweep, s, row, -1, &c);
+		fill_cell(sweep, spec, row, -1, &c);
 		texts[row] = !c.filled ? NULL : c.text == c.buffer ? lk_arena_strdup(arena, c.text) : c.text;
 		if (c.filled && !texts[row]) return false;
 	}
@@ -317,11 +317,11 @@ static bool fill_texts(const lk_sweep *sweep, const struct spec *s, lk_arena *ar
 	return texts != NULL;
 }
 
-static bool fill_numbers(const lk_sweep *sweep, const struct spec *s, long best, lk_arena *arena, lk_sweep_column *out) {
+static bool fill_numbers(const lk_sweep *sweep, const struct spec *spec, long best, lk_arena *arena, lk_sweep_column *out) {
 	double *numbers = LK_ARRAY(arena, double, sweep->count);
 	for (size_t row = 0; numbers && row < sweep->count; row++) {
 		struct cell c;
-		fill_cell(sweep, s, row, best, &c);
+		fill_cell(sweep, spec, row, best, &c);
 		numbers[row] = c.filled && !c.is_text ? c.number : NAN;
 	}
 	out->numbers = numbers;
@@ -335,10 +335,10 @@ lk_sweep_column *lk_sweep_columns(const lk_sweep *sweep, lk_arena *arena, int *c
 	lk_sweep_column *columns = fine ? LK_ARRAY(arena, lk_sweep_column, all.list.count) : NULL;
 	*count = (int)all.list.count;
 	for (int i = 0; columns && fine && i < *count; i++) {
-		const struct spec *s = &all.list.at[i];
-		columns[i].key = lk_arena_strdup(arena, s->key);
-		fine = columns[i].key && (is_text_column(s) ? fill_texts(sweep, s, arena, &columns[i])
-		                                            : fill_numbers(sweep, s, best, arena, &columns[i]));
+		const struct spec *spec = &all.list.at[i];
+		columns[i].key = lk_arena_strdup(arena, spec->key);
+		fine = columns[i].key && (is_text_column(spec) ? fill_texts(sweep, spec, arena, &columns[i])
+		                                            : fill_numbers(sweep, spec, best, arena, &columns[i]));
 	}
 	lk_vec_free(&all.list);
 	lk_arena_free(&all.arena);

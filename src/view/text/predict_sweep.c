@@ -33,34 +33,34 @@ static bool varies(const lk_sweep *sweep, const lk_option *option) {
 	const lk_predict_request *first = NULL;
 	char a[VALUE], b[VALUE];
 	for (size_t i = 0; i < sweep->count; i++) {
-		const lk_predict_request *r = sweep->rows[i].request;
-		if (!r) continue;
-		if (!first) lk_option_text(option, first = r, a, sizeof a);
-		else if (strcmp(a, lk_option_text(option, r, b, sizeof b)) != 0) return true;
+		const lk_predict_request *request = sweep->rows[i].request;
+		if (!request) continue;
+		if (!first) lk_option_text(option, first = request, a, sizeof a);
+		else if (strcmp(a, lk_option_text(option, request, b, sizeof b)) != 0) return true;
 	}
 	return false;
 }
 
 void lk_sweep_varying(lk_sweep *sweep) {
-	for (const lk_option *o = lk_predict_verb.options; o->name; o++) {
-		if (!o->sweep || sweep->varying_count == LK_SWEEP_OPTIONS || !varies(sweep, o)) continue;
-		sweep->varying[sweep->varying_count++] = o;
+	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
+		if (!option->sweep || sweep->varying_count == LK_SWEEP_OPTIONS || !varies(sweep, option)) continue;
+		sweep->varying[sweep->varying_count++] = option;
 	}
 }
 
 /* ---- the best ---- */
 
-static double throughput(const lk_prediction *p) {
-	if (p->tokens_per_s_per_gpu > 0) return p->tokens_per_s_per_gpu;
-	return p->samples_per_s / (p->gpus > 0 ? p->gpus : 1);
+static double throughput(const lk_prediction *prediction) {
+	if (prediction->tokens_per_s_per_gpu > 0) return prediction->tokens_per_s_per_gpu;
+	return prediction->samples_per_s / (prediction->gpus > 0 ? prediction->gpus : 1);
 }
 
 long lk_sweep_best(const lk_sweep *sweep) {
 	long best = -1;
 	for (size_t i = 0; i < sweep->count; i++) {
-		const lk_prediction *p = sweep->rows[i].prediction;
-		if (!p || !p->fits) continue;
-		if (best < 0 || throughput(p) > throughput(sweep->rows[best].prediction)) best = (long)i;
+		const lk_prediction *prediction = sweep->rows[i].prediction;
+		if (!prediction || !prediction->fits) continue;
+		if (best < 0 || throughput(prediction) > throughput(sweep->rows[best].prediction)) best = (long)i;
 	}
 	return best;
 }

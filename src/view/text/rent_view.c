@@ -11,20 +11,20 @@
 #include "view/table/output.h"
 #include "view/table/table.h"
 
-static void put_dollars(lk_table *t, double dollars) {
+static void put_dollars(lk_table *table, double dollars) {
 	char text[40], number[32];
 	if (isnan(dollars)) {
-		lk_table_number(t, NAN, NULL);
+		lk_table_number(table, NAN, NULL);
 		return;
 	}
 	if (dollars >= 1000) snprintf(text, sizeof text, "$%s", lk_format_thousands(dollars, number, sizeof number));
 	else snprintf(text, sizeof text, "$%s", lk_fixed(dollars, 2, number, sizeof number));
-	lk_table_number(t, dollars, text);
+	lk_table_number(table, dollars, text);
 }
 
-static void put_whole(lk_table *t, double number) {
+static void put_whole(lk_table *table, double number) {
 	char text[32];
-	lk_table_number(t, number, isnan(number) ? NULL : lk_fixed(number, 0, text, sizeof text));
+	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, 0, text, sizeof text));
 }
 
 /* ---- machines ---- */
@@ -59,25 +59,25 @@ static int by_gpu(const void *a, const void *b) {
 }
 
 static lk_table *machine_table(lk_offers *offers) {
-	lk_table *t = lk_table_new("machines", machine_columns, (int)(sizeof machine_columns / sizeof *machine_columns));
+	lk_table *table = lk_table_new("machines", machine_columns, (int)(sizeof machine_columns / sizeof *machine_columns));
 	qsort(offers->at, offers->count, sizeof *offers->at, by_gpu);
-	for (size_t i = 0; t && i < offers->count; i++) {
-		const lk_offer *o = &offers->at[i];
+	for (size_t i = 0; table && i < offers->count; i++) {
+		const lk_offer *offer = &offers->at[i];
 		char text[32];
-		lk_table_row(t);
-		lk_table_text(t, o->gpu);
-		lk_table_number(t, o->gpus, NULL);
-		lk_table_text(t, o->provider);
-		lk_table_text(t, o->instance);
-		lk_table_text(t, *o->region ? o->region : NULL);
-		put_whole(t, o->vcpus), put_whole(t, o->memory_gib), put_whole(t, o->nvme_gb);
-		lk_table_text(t, *o->links ? o->links : NULL);
-		lk_table_number(t, o->network_gbps, isnan(o->network_gbps) ? NULL : lk_format_shortest(o->network_gbps, text, sizeof text));
-		put_dollars(t, o->on_demand), put_dollars(t, o->spot), put_dollars(t, o->on_demand / o->gpus);
-		lk_table_text(t, o->date);
-		lk_table_text(t, o->source);
+		lk_table_row(table);
+		lk_table_text(table, offer->gpu);
+		lk_table_number(table, offer->gpus, NULL);
+		lk_table_text(table, offer->provider);
+		lk_table_text(table, offer->instance);
+		lk_table_text(table, *offer->region ? offer->region : NULL);
+		put_whole(table, offer->vcpus), put_whole(table, offer->memory_gib), put_whole(table, offer->nvme_gb);
+		lk_table_text(table, *offer->links ? offer->links : NULL);
+		lk_table_number(table, offer->network_gbps, isnan(offer->network_gbps) ? NULL : lk_format_shortest(offer->network_gbps, text, sizeof text));
+		put_dollars(table, offer->on_demand), put_dollars(table, offer->spot), put_dollars(table, offer->on_demand / offer->gpus);
+		lk_table_text(table, offer->date);
+		lk_table_text(table, offer->source);
 	}
-	return t;
+	return table;
 }
 
 struct listing {
@@ -87,33 +87,33 @@ struct listing {
 };
 
 static lk_status write_listing(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct listing *l = what;
-	lk_table *t = machine_table(l->offers);
-	lk_status status = t ? lk_table_write(t, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(t);
+	const struct listing *listing = what;
+	lk_table *table = machine_table(listing->offers);
+	lk_status status = table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_table_free(table);
 	LK_TRY(status);
 	fputs("\nList prices in US dollars per machine and hour, of the day and source beside them (data/instances.csv says more).\n", out);
-	if (l->faults->count)
-		fprintf(out, "%zu offers were left out, whose prices cannot be%s\n", l->faults->count, l->verbose ? ":" : " (-v names them)");
-	for (size_t i = 0; l->verbose && i < l->faults->count; i++) {
-		LK_TRY(lk_put_safe(l->faults->at[i].where, out, err));
+	if (listing->faults->count)
+		fprintf(out, "%zu offers were left out, whose prices cannot be%s\n", listing->faults->count, listing->verbose ? ":" : " (-v names them)");
+	for (size_t i = 0; listing->verbose && i < listing->faults->count; i++) {
+		LK_TRY(lk_put_safe(listing->faults->at[i].where, out, err));
 		fputs(": ", out);
-		LK_TRY(lk_put_safe(l->faults->at[i].why, out, err));
+		LK_TRY(lk_put_safe(listing->faults->at[i].why, out, err));
 		fputc('\n', out);
 	}
 	return LK_OK;
 }
 
-lk_status lk_machines_print(const lk_machines_request *r, bool colour, FILE *out, lk_error *err) {
-	lk_writing w = {r->format, r->verbose, colour, r->path, out};
+lk_status lk_machines_print(const lk_machines_request *request, bool colour, FILE *out, lk_error *err) {
+	lk_writing w = {request->format, request->verbose, colour, request->path, out};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_offers offers = {0};
 	lk_offer_faults faults = {0};
 	lk_status status = lk_writing_check(&w, err);
-	if (status == LK_OK) status = lk_rent_offers(r, &arena, &offers, &faults, err);
-	struct listing l = {&offers, &faults, r->verbose};
+	if (status == LK_OK) status = lk_rent_offers(request, &arena, &offers, &faults, err);
+	struct listing l = {&offers, &faults, request->verbose};
 	if (status == LK_OK)
-		status = r->format == LK_FORMAT_TEXT ? lk_write_through(&w, write_listing, &l, err)
+		status = request->format == LK_FORMAT_TEXT ? lk_write_through(&w, write_listing, &l, err)
 		                                     : lk_write_table(&w, machine_table(&offers), err);
 	lk_vec_free(&offers), lk_vec_free(&faults);
 	lk_arena_free(&arena);
@@ -162,43 +162,43 @@ static char *hours_text(double hours, char *out, size_t size) {
 	return lk_fixed(hours, hours < 10 ? 2 : hours < 100 ? 1 : 0, out, size);
 }
 
-static void put_range(lk_table *t, double low, double high, bool dollars) {
+static void put_range(lk_table *table, double low, double high, bool dollars) {
 	char text[80], a[32], b[32];
 	if (isnan(low) || isnan(high)) {
-		lk_table_text(t, NULL);
+		lk_table_text(table, NULL);
 		return;
 	}
 	if (dollars) snprintf(text, sizeof text, "$%s - %s", lk_fixed(low, low < 100 ? 2 : 0, a, sizeof a), lk_fixed(high, low < 100 ? 2 : 0, b, sizeof b));
 	else snprintf(text, sizeof text, "%s - %s", hours_text(low, a, sizeof a), hours_text(high, b, sizeof b));
-	lk_table_text(t, text);
+	lk_table_text(table, text);
 }
 
-static void put_choice(lk_table *t, const lk_rent *rent, int i) {
-	const lk_rent_choice *c = &rent->choices[i];
+static void put_choice(lk_table *table, const lk_rent *rent, int i) {
+	const lk_rent_choice *choice = &rent->choices[i];
 	char text[40];
-	lk_table_row(t);
-	lk_table_text(t, lk_rent_mark(rent, i));
-	lk_table_number(t, c->machines, NULL);
-	lk_table_text(t, c->provider);
-	lk_table_text(t, c->instance);
-	lk_table_text(t, *c->region ? c->region : NULL);
-	lk_table_text(t, c->gpu);
-	lk_table_number(t, c->gpus, NULL);
-	lk_table_number(t, c->batch, NULL);
-	lk_table_number(t, c->step_s, lk_format_seconds(c->step_s, text, sizeof text));
-	lk_table_number(t, c->hours, hours_text(c->hours, text, sizeof text));
-	put_range(t, c->hours_low, c->hours_high, false);
-	put_dollars(t, c->cost);
-	put_range(t, c->cost_low, c->cost_high, true);
-	lk_table_text(t, c->stall);
-	lk_table_number(t, c->stall_share, lk_percent(c->stall_share, text, sizeof text));
-	lk_table_number(t, c->goodput, lk_percent(c->goodput, text, sizeof text));
-	put_dollars(t, c->price);
-	lk_table_text(t, c->date);
-	lk_table_text(t, c->source);
-	lk_table_bool(t, c->pareto), lk_table_bool(t, c->in_time), lk_table_bool(t, c->in_budget);
-	lk_table_text(t, c->layout);
-	lk_table_text(t, c->reproduce);
+	lk_table_row(table);
+	lk_table_text(table, lk_rent_mark(rent, i));
+	lk_table_number(table, choice->machines, NULL);
+	lk_table_text(table, choice->provider);
+	lk_table_text(table, choice->instance);
+	lk_table_text(table, *choice->region ? choice->region : NULL);
+	lk_table_text(table, choice->gpu);
+	lk_table_number(table, choice->gpus, NULL);
+	lk_table_number(table, choice->batch, NULL);
+	lk_table_number(table, choice->step_s, lk_format_seconds(choice->step_s, text, sizeof text));
+	lk_table_number(table, choice->hours, hours_text(choice->hours, text, sizeof text));
+	put_range(table, choice->hours_low, choice->hours_high, false);
+	put_dollars(table, choice->cost);
+	put_range(table, choice->cost_low, choice->cost_high, true);
+	lk_table_text(table, choice->stall);
+	lk_table_number(table, choice->stall_share, lk_percent(choice->stall_share, text, sizeof text));
+	lk_table_number(table, choice->goodput, lk_percent(choice->goodput, text, sizeof text));
+	put_dollars(table, choice->price);
+	lk_table_text(table, choice->date);
+	lk_table_text(table, choice->source);
+	lk_table_bool(table, choice->pareto), lk_table_bool(table, choice->in_time), lk_table_bool(table, choice->in_budget);
+	lk_table_text(table, choice->layout);
+	lk_table_text(table, choice->reproduce);
 }
 
 lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
@@ -206,9 +206,9 @@ lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
 	memcpy(columns, choice_columns, sizeof columns);
 	for (int i = 0; verbose && i < CHOICE_COLUMNS; i++)
 		if (strcmp(columns[i].key, "goodput") == 0 || strcmp(columns[i].key, "layout") == 0) columns[i].hidden = false;
-	lk_table *t = lk_table_new("choices", columns, CHOICE_COLUMNS);
-	for (int i = 0; t && i < rent->count; i++) put_choice(t, rent, i);
-	return t;
+	lk_table *table = lk_table_new("choices", columns, CHOICE_COLUMNS);
+	for (int i = 0; table && i < rent->count; i++) put_choice(table, rent, i);
+	return table;
 }
 
 /* ---- text ---- */
@@ -219,10 +219,10 @@ struct text {
 };
 
 static void put_decision(const lk_rent *rent, const char *what, int at, FILE *out) {
-	const lk_rent_choice *c = &rent->choices[at];
+	const lk_rent_choice *choice = &rent->choices[at];
 	char hours[32], cost[40];
-	fprintf(out, "%-9s %d x %s (%s): %s h, $%s\n", what, c->machines, c->instance, c->provider, hours_text(c->hours, hours, sizeof hours),
-	        lk_fixed(c->cost, c->cost < 1000 ? 2 : 0, cost, sizeof cost));
+	fprintf(out, "%-9s %d x %s (%s): %s h, $%s\n", what, choice->machines, choice->instance, choice->provider, hours_text(choice->hours, hours, sizeof hours),
+	        lk_fixed(choice->cost, choice->cost < 1000 ? 2 : 0, cost, sizeof cost));
 }
 
 static void put_decisions(const lk_rent *rent, FILE *out) {
@@ -232,15 +232,15 @@ static void put_decisions(const lk_rent *rent, FILE *out) {
 	if (!rent->tie_count) return;
 	fputs("TIE      too close to the cheapest to call:", out);
 	for (int i = 0; i < rent->tie_count; i++) {
-		const lk_rent_choice *c = &rent->choices[rent->ties[i]];
-		fprintf(out, "%s %d x %s", i ? "," : "", c->machines, c->instance);
+		const lk_rent_choice *choice = &rent->choices[rent->ties[i]];
+		fprintf(out, "%s %d x %s", i ? "," : "", choice->machines, choice->instance);
 	}
 	fprintf(out, "\n         to settle it, measure %s\n", rent->settle);
 }
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct text *x = what;
-	const lk_rent *rent = x->rent;
+	const struct text *text = what;
+	const lk_rent *rent = text->rent;
 	char count[32];
 	put_decisions(rent, out);
 	fputs("\nmodel    ", out);
@@ -249,16 +249,16 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	if (rent->deadline_h > 0) fprintf(out, ", in %g h", rent->deadline_h);
 	if (rent->budget > 0) fprintf(out, ", for $%.0f", rent->budget);
 	fprintf(out, "; %d choices fit\n\n", rent->considered);
-	lk_table *t = lk_rent_table(rent, x->verbose);
-	lk_status status = t ? lk_table_write(t, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(t);
+	lk_table *table = lk_rent_table(rent, text->verbose);
+	lk_status status = table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_table_free(table);
 	LK_TRY(status);
 	fputc('\n', out);
 	for (int i = 0; i < rent->note_count; i++) {
 		LK_TRY(lk_put_safe(rent->notes[i], out, err));
 		fputc('\n', out);
 	}
-	for (int i = 0; x->verbose && i < rent->count; i++) {
+	for (int i = 0; text->verbose && i < rent->count; i++) {
 		LK_TRY(lk_put_safe(rent->choices[i].reproduce, out, err));
 		fputc('\n', out);
 	}
@@ -267,39 +267,39 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 
 /* ---- JSON ---- */
 
-static void put_json_choice(lk_json_writer *w, const lk_rent_choice *c) {
-	lk_json_object(w, NULL);
-	lk_json_put_text(w, "provider", c->provider);
-	lk_json_put_text(w, "instance", c->instance);
-	lk_json_put_text(w, "region", *c->region ? c->region : NULL);
-	lk_json_put_text(w, "gpu", c->gpu);
-	lk_json_put_integer(w, "machines", c->machines);
-	lk_json_put_integer(w, "gpus", c->gpus);
-	lk_json_put_integer(w, "batch", c->batch);
-	lk_json_put_text(w, "layout", c->layout);
-	lk_json_put_number(w, "step_time_s", c->step_s);
-	lk_json_put_number(w, "hours", c->hours);
-	lk_json_put_number(w, "hours_low", c->hours_low);
-	lk_json_put_number(w, "hours_high", c->hours_high);
-	lk_json_put_number(w, "price_usd_h", c->price);
-	lk_json_put_number(w, "cost_usd", c->cost);
-	lk_json_put_number(w, "cost_low_usd", c->cost_low);
-	lk_json_put_number(w, "cost_high_usd", c->cost_high);
-	lk_json_put_text(w, "price_date", c->date);
-	lk_json_put_text(w, "price_source", c->source);
-	lk_json_put_text(w, "stall", c->stall);
-	lk_json_put_number(w, "stall_share", c->stall_share);
-	lk_json_put_number(w, "goodput", c->goodput);
-	lk_json_put_bool(w, "pareto", c->pareto);
-	lk_json_put_bool(w, "in_time", c->in_time);
-	lk_json_put_bool(w, "in_budget", c->in_budget);
-	lk_json_put_text(w, "reproduce", c->reproduce);
-	lk_json_object_end(w);
+static void put_json_choice(lk_json_writer *writer, const lk_rent_choice *choice) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "provider", choice->provider);
+	lk_json_put_text(writer, "instance", choice->instance);
+	lk_json_put_text(writer, "region", *choice->region ? choice->region : NULL);
+	lk_json_put_text(writer, "gpu", choice->gpu);
+	lk_json_put_integer(writer, "machines", choice->machines);
+	lk_json_put_integer(writer, "gpus", choice->gpus);
+	lk_json_put_integer(writer, "batch", choice->batch);
+	lk_json_put_text(writer, "layout", choice->layout);
+	lk_json_put_number(writer, "step_time_s", choice->step_s);
+	lk_json_put_number(writer, "hours", choice->hours);
+	lk_json_put_number(writer, "hours_low", choice->hours_low);
+	lk_json_put_number(writer, "hours_high", choice->hours_high);
+	lk_json_put_number(writer, "price_usd_h", choice->price);
+	lk_json_put_number(writer, "cost_usd", choice->cost);
+	lk_json_put_number(writer, "cost_low_usd", choice->cost_low);
+	lk_json_put_number(writer, "cost_high_usd", choice->cost_high);
+	lk_json_put_text(writer, "price_date", choice->date);
+	lk_json_put_text(writer, "price_source", choice->source);
+	lk_json_put_text(writer, "stall", choice->stall);
+	lk_json_put_number(writer, "stall_share", choice->stall_share);
+	lk_json_put_number(writer, "goodput", choice->goodput);
+	lk_json_put_bool(writer, "pareto", choice->pareto);
+	lk_json_put_bool(writer, "in_time", choice->in_time);
+	lk_json_put_bool(writer, "in_budget", choice->in_budget);
+	lk_json_put_text(writer, "reproduce", choice->reproduce);
+	lk_json_object_end(writer);
 }
 
-static void put_place(lk_json_writer *w, const char *key, int at) {
-	if (at < 0) lk_json_put_null(w, key);
-	else lk_json_put_integer(w, key, at);
+static void put_place(lk_json_writer *writer, const char *key, int at) {
+	if (at < 0) lk_json_put_null(writer, key);
+	else lk_json_put_integer(writer, key, at);
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {

@@ -12,115 +12,115 @@ struct asked {
 	const lk_shard_answer *a;
 };
 
-static void put_bytes(lk_table *t, double bytes) {
+static void put_bytes(lk_table *table, double bytes) {
 	char text[32];
-	lk_table_number(t, bytes, lk_format_bytes(bytes, text, sizeof text));
+	lk_table_number(table, bytes, lk_format_bytes(bytes, text, sizeof text));
 }
 
-static void put_count(lk_table *t, double count) {
+static void put_count(lk_table *table, double count) {
 	char text[32];
-	lk_table_number(t, count, lk_format_thousands(count, text, sizeof text));
+	lk_table_number(table, count, lk_format_thousands(count, text, sizeof text));
 }
 
-static void put_fixed(lk_table *t, double number, int places) {
+static void put_fixed(lk_table *table, double number, int places) {
 	char text[32];
-	lk_table_number(t, number, isnan(number) ? NULL : lk_fixed(number, places, text, sizeof text));
+	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, places, text, sizeof text));
 }
 
 /* ---- tables ---- */
 
-static lk_table *ranks(const lk_shard_answer *a) {
+static lk_table *ranks(const lk_shard_answer *answer) {
 	static const lk_column columns[] = {
 		{"rank", "rank", true, false}, {"pieces", "pieces", true, false}, {"device_bytes", "device", true, false},
 		{"host_bytes", "host", true, false}, {"forward_s", "lookups", true, false}, {"backward_s", "backward", true, false},
 		{"columns", "columns sent", true, false}, {"exchange_s", "exchange", true, false},
 	};
-	lk_table *t = lk_table_new("ranks", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; t && i < a->rank_count; i++) {
-		const lk_shard_rank *r = &a->ranks[i];
-		lk_table_row(t);
-		lk_table_number(t, r->rank, NULL), lk_table_number(t, r->pieces, NULL);
-		put_bytes(t, r->device_bytes), put_bytes(t, r->host_bytes);
-		lk_put_seconds(t, r->forward_s), lk_put_seconds(t, r->backward_s);
-		put_count(t, r->columns), lk_put_seconds(t, r->exchange_s);
+	lk_table *table = lk_table_new("ranks", columns, (int)(sizeof columns / sizeof *columns));
+	for (int i = 0; table && i < answer->rank_count; i++) {
+		const lk_shard_rank *rank = &answer->ranks[i];
+		lk_table_row(table);
+		lk_table_number(table, rank->rank, NULL), lk_table_number(table, rank->pieces, NULL);
+		put_bytes(table, rank->device_bytes), put_bytes(table, rank->host_bytes);
+		lk_put_seconds(table, rank->forward_s), lk_put_seconds(table, rank->backward_s);
+		put_count(table, rank->columns), lk_put_seconds(table, rank->exchange_s);
 	}
-	return t;
+	return table;
 }
 
-static lk_table *pieces(const lk_shard_answer *a) {
+static lk_table *pieces(const lk_shard_answer *answer) {
 	static const lk_column columns[] = {
 		{"table", "table", false, false}, {"kind", "kind", false, false}, {"memory", "memory", false, false},
 		{"rank", "rank", true, false}, {"part", "part", true, false}, {"parts", "of", true, false}, {"rows", "rows", true, false},
 		{"dim", "dim", true, false}, {"pooling", "pooling", true, false}, {"bytes", "bytes", true, false},
 		{"forward_s", "lookups", true, false}, {"backward_s", "backward", true, false},
 	};
-	lk_table *t = lk_table_new("pieces", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; t && i < a->piece_count; i++) {
-		const lk_shard_placed *p = &a->pieces[i];
-		lk_table_row(t);
-		lk_table_text(t, p->name), lk_table_text(t, p->kind), lk_table_text(t, p->where);
-		if (p->rank < 0) lk_table_number(t, -1, "all");
-		else lk_table_number(t, p->rank, NULL);
-		lk_table_number(t, p->part, NULL), lk_table_number(t, p->parts, NULL);
-		put_count(t, p->rows), lk_table_number(t, p->dim, NULL), put_fixed(t, p->pooling, 2);
-		put_bytes(t, p->bytes), lk_put_seconds(t, p->forward_s), lk_put_seconds(t, p->backward_s);
+	lk_table *table = lk_table_new("pieces", columns, (int)(sizeof columns / sizeof *columns));
+	for (int i = 0; table && i < answer->piece_count; i++) {
+		const lk_shard_placed *placed = &answer->pieces[i];
+		lk_table_row(table);
+		lk_table_text(table, placed->name), lk_table_text(table, placed->kind), lk_table_text(table, placed->where);
+		if (placed->rank < 0) lk_table_number(table, -1, "all");
+		else lk_table_number(table, placed->rank, NULL);
+		lk_table_number(table, placed->part, NULL), lk_table_number(table, placed->parts, NULL);
+		put_count(table, placed->rows), lk_table_number(table, placed->dim, NULL), put_fixed(table, placed->pooling, 2);
+		put_bytes(table, placed->bytes), lk_put_seconds(table, placed->forward_s), lk_put_seconds(table, placed->backward_s);
 	}
-	return t;
+	return table;
 }
 
-static lk_table *sharders(const lk_shard_answer *a) {
+static lk_table *sharders(const lk_shard_answer *answer) {
 	static const lk_column columns[] = {
 		{"sharder", "sharder", false, false}, {"step_s", "step", true, false}, {"over_best", "over best", true, false},
 		{"imbalance", "imbalance", true, false}, {"seconds", "found in", true, false}, {"reason", "", false, false},
 	};
-	lk_table *t = lk_table_new("sharders", columns, (int)(sizeof columns / sizeof *columns));
+	lk_table *table = lk_table_new("sharders", columns, (int)(sizeof columns / sizeof *columns));
 	double best = INFINITY;
-	for (int i = 0; i < a->tried_count; i++) best = fmin(best, isnan(a->tried[i].step_s) ? INFINITY : a->tried[i].step_s);
-	for (int i = 0; t && i < a->tried_count; i++) {
-		const lk_shard_tried *s = &a->tried[i];
+	for (int i = 0; i < answer->tried_count; i++) best = fmin(best, isnan(answer->tried[i].step_s) ? INFINITY : answer->tried[i].step_s);
+	for (int i = 0; table && i < answer->tried_count; i++) {
+		const lk_shard_tried *tried = &answer->tried[i];
 		char over[32];
-		lk_table_row(t);
-		lk_table_text(t, s->name), lk_put_seconds(t, s->step_s);
-		double ratio = s->step_s / best - 1;
-		lk_table_number(t, ratio, isnan(ratio) ? NULL : lk_percent(ratio, over, sizeof over));
-		put_fixed(t, s->imbalance, 3), lk_put_seconds(t, s->seconds), lk_table_text(t, s->reason);
+		lk_table_row(table);
+		lk_table_text(table, tried->name), lk_put_seconds(table, tried->step_s);
+		double ratio = tried->step_s / best - 1;
+		lk_table_number(table, ratio, isnan(ratio) ? NULL : lk_percent(ratio, over, sizeof over));
+		put_fixed(table, tried->imbalance, 3), lk_put_seconds(table, tried->seconds), lk_table_text(table, tried->reason);
 	}
-	return t;
+	return table;
 }
 
-lk_table *lk_shard_table(const lk_shard_answer *a, int which) {
-	return which == LK_SHARD_RANKS ? ranks(a) : which == LK_SHARD_TRIED ? sharders(a) : pieces(a);
+lk_table *lk_shard_table(const lk_shard_answer *answer, int which) {
+	return which == LK_SHARD_RANKS ? ranks(answer) : which == LK_SHARD_TRIED ? sharders(answer) : pieces(answer);
 }
 
 /* ---- text ---- */
 
-static lk_status put_table(lk_table *t, lk_format format, bool colour, FILE *out, lk_error *err) {
-	if (!t) return lk_oom(err);
-	lk_table_hide_empty(t);
-	lk_status status = lk_table_write(t, format, colour, out, err);
-	lk_table_free(t);
+static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE *out, lk_error *err) {
+	if (!table) return lk_oom(err);
+	lk_table_hide_empty(table);
+	lk_status status = lk_table_write(table, format, colour, out, err);
+	lk_table_free(table);
 	return status;
 }
 
-static void put_verdict(const lk_shard_answer *a, bool colour, FILE *out) {
+static void put_verdict(const lk_shard_answer *answer, bool colour, FILE *out) {
 	char bytes[32], capacity[32], step[32], bound[32], gap[32], imbalance[32];
 	const char *bold = colour ? "\x1b[1m" : "", *plain = colour ? "\x1b[0m" : "";
-	if (!a->fits) {
-		fprintf(out, "%sDOES NOT FIT%s  %s\n", bold, plain, a->reason);
+	if (!answer->fits) {
+		fprintf(out, "%sDOES NOT FIT%s  %s\n", bold, plain, answer->reason);
 		return;
 	}
-	fprintf(out, "%sFITS%s  %d tables, %s with optimizer states, on %d ranks of %s for tables\n", bold, plain, a->tables,
-	        lk_format_bytes(a->table_bytes, bytes, sizeof bytes), a->rank_count,
-	        lk_format_bytes(a->capacity_bytes, capacity, sizeof capacity));
+	fprintf(out, "%sFITS%s  %d tables, %s with optimizer states, on %d ranks of %s for tables\n", bold, plain, answer->tables,
+	        lk_format_bytes(answer->table_bytes, bytes, sizeof bytes), answer->rank_count,
+	        lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
 	fprintf(out, "embedding step %s by %s: no placement takes less than %s, %s more here; imbalance of lookups %s (slowest over mean)\n",
-	        lk_format_seconds(a->step_s, step, sizeof step), a->sharder, lk_format_seconds(a->bound_s, bound, sizeof bound),
-	        lk_percent(a->gap, gap, sizeof gap), lk_fixed(a->imbalance, 3, imbalance, sizeof imbalance));
+	        lk_format_seconds(answer->step_s, step, sizeof step), answer->sharder, lk_format_seconds(answer->bound_s, bound, sizeof bound),
+	        lk_percent(answer->gap, gap, sizeof gap), lk_fixed(answer->imbalance, 3, imbalance, sizeof imbalance));
 }
 
-static void put_parts(const lk_shard_answer *a, FILE *out) {
+static void put_parts(const lk_shard_answer *answer, FILE *out) {
 	const struct { const char *name; double seconds; } parts[] = {
-		{"indices", a->index_s}, {"lookups", a->forward_s}, {"sums", a->exchange_s}, {"dense", a->dense_s},
-		{"gradients of sums", a->exchange_s}, {"lookups backward", a->backward_s}, {"gradients of copies", a->reduce_s}};
+		{"indices", answer->index_s}, {"lookups", answer->forward_s}, {"sums", answer->exchange_s}, {"dense", answer->dense_s},
+		{"gradients of sums", answer->exchange_s}, {"lookups backward", answer->backward_s}, {"gradients of copies", answer->reduce_s}};
 	const char *between = "";
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		char text[32];
@@ -131,41 +131,41 @@ static void put_parts(const lk_shard_answer *a, FILE *out) {
 	fputs("\n\n", out);
 }
 
-static void put_kinds(const lk_shard_answer *a, FILE *out) {
+static void put_kinds(const lk_shard_answer *answer, FILE *out) {
 	static const char *const kinds[] = {"table", "column", "row", "data"}, *const words[] = {"whole", "by columns", "by rows", "copied"};
 	int host = 0, most = 0;
 	const char *between = "";
 	for (int k = 0; k < 4; k++) {
 		int tables = 0;
-		for (int i = 0; i < a->piece_count; i++) tables += a->pieces[i].part == 0 && strcmp(a->pieces[i].kind, kinds[k]) == 0;
+		for (int i = 0; i < answer->piece_count; i++) tables += answer->pieces[i].part == 0 && strcmp(answer->pieces[i].kind, kinds[k]) == 0;
 		if (tables) fprintf(out, "%s%d %s", between, tables, words[k]), between = ", ";
 	}
-	for (int i = 0; i < a->piece_count; i++) {
-		host += strcmp(a->pieces[i].where, "host") == 0;
-		if (a->pieces[i].forward_s + a->pieces[i].backward_s > a->pieces[most].forward_s + a->pieces[most].backward_s) most = i;
+	for (int i = 0; i < answer->piece_count; i++) {
+		host += strcmp(answer->pieces[i].where, "host") == 0;
+		if (answer->pieces[i].forward_s + answer->pieces[i].backward_s > answer->pieces[most].forward_s + answer->pieces[most].backward_s) most = i;
 	}
 	if (host) fprintf(out, "; %d pieces in host memory", host);
-	if (a->piece_count) {
-		const lk_shard_placed *p = &a->pieces[most];
+	if (answer->piece_count) {
+		const lk_shard_placed *placed = &answer->pieces[most];
 		char name[128], rows[32], work[32];
-		fprintf(out, "; the longest piece: %s, %s, %s rows of %.0f, %s\n", lk_escape(p->name, name, sizeof name), p->kind,
-		        lk_format_count(p->rows, rows, sizeof rows), p->dim, lk_format_seconds(p->forward_s + p->backward_s, work, sizeof work));
+		fprintf(out, "; the longest piece: %s, %s, %s rows of %.0f, %s\n", lk_escape(placed->name, name, sizeof name), placed->kind,
+		        lk_format_count(placed->rows, rows, sizeof rows), placed->dim, lk_format_seconds(placed->forward_s + placed->backward_s, work, sizeof work));
 	}
 }
 
-static lk_status write_report(const lk_shard_answer *a, lk_format format, bool colour, FILE *out, lk_error *err) {
-	put_verdict(a, colour, out);
-	if (a->fits) {
-		put_parts(a, out);
-		LK_TRY(put_table(ranks(a), format, colour, out, err));
+static lk_status write_report(const lk_shard_answer *answer, lk_format format, bool colour, FILE *out, lk_error *err) {
+	put_verdict(answer, colour, out);
+	if (answer->fits) {
+		put_parts(answer, out);
+		LK_TRY(put_table(ranks(answer), format, colour, out, err));
 		fputc('\n', out);
-		put_kinds(a, out);
+		put_kinds(answer, out);
 	}
 	fputc('\n', out);
-	LK_TRY(put_table(sharders(a), format, colour, out, err));
-	fprintf(out, "\nbasis: %s\n", a->basis);
+	LK_TRY(put_table(sharders(answer), format, colour, out, err));
+	fprintf(out, "\nbasis: %s\n", answer->basis);
 	fputs("reproduce: ", out);
-	LK_TRY(lk_put_safe(a->reproduce, out, err));
+	LK_TRY(lk_put_safe(answer->reproduce, out, err));
 	fputc('\n', out);
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
@@ -181,40 +181,40 @@ static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_err
 
 /* ---- JSON ---- */
 
-static void put_numbers(lk_json_writer *w, const lk_shard_answer *a) {
+static void put_numbers(lk_json_writer *writer, const lk_shard_answer *answer) {
 	const struct { const char *key; double value; } numbers[] = {
-		{"step_s", a->step_s}, {"bound_s", a->bound_s}, {"gap", a->gap}, {"imbalance", a->imbalance}, {"index_s", a->index_s},
-		{"forward_s", a->forward_s}, {"exchange_s", a->exchange_s}, {"dense_s", a->dense_s}, {"backward_s", a->backward_s},
-		{"reduce_s", a->reduce_s}};
+		{"step_s", answer->step_s}, {"bound_s", answer->bound_s}, {"gap", answer->gap}, {"imbalance", answer->imbalance}, {"index_s", answer->index_s},
+		{"forward_s", answer->forward_s}, {"exchange_s", answer->exchange_s}, {"dense_s", answer->dense_s}, {"backward_s", answer->backward_s},
+		{"reduce_s", answer->reduce_s}};
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-		if (a->fits) lk_json_put_number(w, numbers[i].key, numbers[i].value);
-		else lk_json_put_null(w, numbers[i].key);
+		if (answer->fits) lk_json_put_number(writer, numbers[i].key, numbers[i].value);
+		else lk_json_put_null(writer, numbers[i].key);
 	}
-	lk_json_put_number(w, "batch", a->batch), lk_json_put_integer(w, "tables", a->tables);
-	lk_json_put_number(w, "table_bytes", a->table_bytes), lk_json_put_number(w, "capacity_bytes", a->capacity_bytes);
-	lk_json_put_number(w, "host_capacity_bytes", a->host_capacity_bytes);
+	lk_json_put_number(writer, "batch", answer->batch), lk_json_put_integer(writer, "tables", answer->tables);
+	lk_json_put_number(writer, "table_bytes", answer->table_bytes), lk_json_put_number(writer, "capacity_bytes", answer->capacity_bytes);
+	lk_json_put_number(writer, "host_capacity_bytes", answer->host_capacity_bytes);
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_shard_answer *a = ((const struct asked *)what)->a;
+	const lk_shard_answer *answer = ((const struct asked *)what)->a;
 	static const char *const keys[] = {NULL, "ranks", "pieces", "sharders"};
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_bool(&w, "fits", a->fits);
-	lk_json_put_text(&w, "reason", a->reason);
-	lk_json_put_text(&w, "sharder", a->sharder);
-	put_numbers(&w, a);
+	lk_json_put_bool(&w, "fits", answer->fits);
+	lk_json_put_text(&w, "reason", answer->reason);
+	lk_json_put_text(&w, "sharder", answer->sharder);
+	put_numbers(&w, answer);
 	for (int i = LK_SHARD_RANKS; i < LK_SHARD_TABLES; i++) {
-		lk_table *t = lk_shard_table(a, i);
-		if (!t) return lk_oom(err);
-		lk_json_put_table(&w, keys[i], t);
-		lk_table_free(t);
+		lk_table *table = lk_shard_table(answer, i);
+		if (!table) return lk_oom(err);
+		lk_json_put_table(&w, keys[i], table);
+		lk_table_free(table);
 	}
-	lk_json_put_text(&w, "cluster", a->cluster);
-	lk_json_put_text(&w, "basis", a->basis);
-	lk_json_put_text(&w, "reproduce", a->reproduce);
+	lk_json_put_text(&w, "cluster", answer->cluster);
+	lk_json_put_text(&w, "basis", answer->basis);
+	lk_json_put_text(&w, "reproduce", answer->reproduce);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
@@ -241,59 +241,59 @@ static const char *sharding_type(const char *kind) {
 	return kind;
 }
 
-static const char *compute_kernel(const lk_shard_placed *p) {
-	if (strcmp(p->kind, "data") == 0) return "dense";
-	return strcmp(p->where, "host") == 0 ? "fused_uvm_caching" : "fused";
+static const char *compute_kernel(const lk_shard_placed *placed) {
+	if (strcmp(placed->kind, "data") == 0) return "dense";
+	return strcmp(placed->where, "host") == 0 ? "fused_uvm_caching" : "fused";
 }
 
-static void put_shard(lk_json_writer *w, const lk_shard_placed *p, double row, double column) {
+static void put_shard(lk_json_writer *writer, const lk_shard_placed *placed, double row, double column) {
 	char place[32];
-	lk_json_object(w, NULL);
-	lk_json_array(w, "shard_offsets");
-	lk_json_put_number(w, NULL, row), lk_json_put_number(w, NULL, column);
-	lk_json_array_end(w);
-	lk_json_array(w, "shard_sizes");
-	lk_json_put_number(w, NULL, p->rows), lk_json_put_number(w, NULL, p->dim);
-	lk_json_array_end(w);
-	snprintf(place, sizeof place, "rank:%d/cuda:%d", p->rank, p->rank);
-	lk_json_put_text(w, "placement", place);
-	lk_json_object_end(w);
+	lk_json_object(writer, NULL);
+	lk_json_array(writer, "shard_offsets");
+	lk_json_put_number(writer, NULL, row), lk_json_put_number(writer, NULL, column);
+	lk_json_array_end(writer);
+	lk_json_array(writer, "shard_sizes");
+	lk_json_put_number(writer, NULL, placed->rows), lk_json_put_number(writer, NULL, placed->dim);
+	lk_json_array_end(writer);
+	snprintf(place, sizeof place, "rank:%d/cuda:%d", placed->rank, placed->rank);
+	lk_json_put_text(writer, "placement", place);
+	lk_json_object_end(writer);
 }
 
 /* Parts of a table stand in order, one behind the other. */
-static void put_entry(lk_json_writer *w, const lk_shard_answer *a, int first) {
-	const lk_shard_placed *p = &a->pieces[first];
+static void put_entry(lk_json_writer *writer, const lk_shard_answer *answer, int first) {
+	const lk_shard_placed *placed = &answer->pieces[first];
 	double row = 0, column = 0;
-	lk_json_object(w, p->name);
-	lk_json_put_text(w, "sharding_type", sharding_type(p->kind));
-	lk_json_put_text(w, "compute_kernel", compute_kernel(p));
-	lk_json_array(w, "ranks");
-	for (int i = 0; p->rank < 0 && i < a->rank_count; i++) lk_json_put_integer(w, NULL, i);
-	for (int i = 0; p->rank >= 0 && i < p->parts; i++) lk_json_put_integer(w, NULL, p[i].rank);
-	lk_json_array_end(w);
-	if (p->rank < 0) {
-		lk_json_put_null(w, "sharding_spec");
+	lk_json_object(writer, placed->name);
+	lk_json_put_text(writer, "sharding_type", sharding_type(placed->kind));
+	lk_json_put_text(writer, "compute_kernel", compute_kernel(placed));
+	lk_json_array(writer, "ranks");
+	for (int i = 0; placed->rank < 0 && i < answer->rank_count; i++) lk_json_put_integer(writer, NULL, i);
+	for (int i = 0; placed->rank >= 0 && i < placed->parts; i++) lk_json_put_integer(writer, NULL, placed[i].rank);
+	lk_json_array_end(writer);
+	if (placed->rank < 0) {
+		lk_json_put_null(writer, "sharding_spec");
 	} else {
-		lk_json_object(w, "sharding_spec");
-		lk_json_array(w, "shards");
-		for (int i = 0; i < p->parts; i++) {
-			put_shard(w, &p[i], row, column);
-			if (strcmp(p->kind, "row") == 0) row += p[i].rows;
-			else column += p[i].dim;
+		lk_json_object(writer, "sharding_spec");
+		lk_json_array(writer, "shards");
+		for (int i = 0; i < placed->parts; i++) {
+			put_shard(writer, &placed[i], row, column);
+			if (strcmp(placed->kind, "row") == 0) row += placed[i].rows;
+			else column += placed[i].dim;
 		}
-		lk_json_array_end(w);
-		lk_json_object_end(w);
+		lk_json_array_end(writer);
+		lk_json_object_end(writer);
 	}
-	lk_json_object_end(w);
+	lk_json_object_end(writer);
 }
 
 static lk_status write_plan(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_shard_answer *a = ((const struct asked *)what)->a;
+	const lk_shard_answer *answer = ((const struct asked *)what)->a;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	for (int i = 0; i < a->piece_count; i += a->pieces[i].parts) put_entry(&w, a, i);
+	for (int i = 0; i < answer->piece_count; i += answer->pieces[i].parts) put_entry(&w, answer, i);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -47,39 +47,39 @@ static const lk_column summary_columns[] = {
 	{"scaling_error", "scaling", true, false}, {"series", "series", true, true}, {"parameters", "fitted", true, true},
 };
 
-static void put_accuracy(lk_table *table, const lk_accuracy *a) {
+static void put_accuracy(lk_table *table, const lk_accuracy *accuracy) {
 	lk_table_row(table);
-	lk_table_text(table, a->by);
-	lk_table_text(table, strcmp(a->by, a->name) == 0 ? "" : a->name);
-	lk_table_number(table, a->rows, NULL);
-	lk_table_number(table, a->predicted, NULL);
-	lk_table_number(table, a->skipped, NULL);
-	lk_table_number(table, a->suspect, NULL);
-	lk_table_number(table, a->scored, NULL);
-	put_percent(table, a->geomean_error, false);
-	put_percent(table, a->macro_geomean_error, false);
-	put_percent(table, a->mape, false);
-	put_percent(table, a->median_error, false);
-	put_percent(table, a->p90_error, false);
-	put_percent(table, a->bias, true);
-	put_plain(table, a->kendall_tau);
-	put_percent(table, a->mean_top1_regret, false);
-	put_percent(table, a->coverage, false);
-	lk_table_number(table, a->rank_groups, NULL);
-	put_percent(table, a->within_5, false);
-	put_percent(table, a->weighted_error, false);
-	put_percent(table, a->half_width, false);
-	put_percent(table, a->scaling_error, false);
-	lk_table_number(table, a->series, NULL);
-	lk_table_number(table, a->parameters, NULL);
+	lk_table_text(table, accuracy->by);
+	lk_table_text(table, strcmp(accuracy->by, accuracy->name) == 0 ? "" : accuracy->name);
+	lk_table_number(table, accuracy->rows, NULL);
+	lk_table_number(table, accuracy->predicted, NULL);
+	lk_table_number(table, accuracy->skipped, NULL);
+	lk_table_number(table, accuracy->suspect, NULL);
+	lk_table_number(table, accuracy->scored, NULL);
+	put_percent(table, accuracy->geomean_error, false);
+	put_percent(table, accuracy->macro_geomean_error, false);
+	put_percent(table, accuracy->mape, false);
+	put_percent(table, accuracy->median_error, false);
+	put_percent(table, accuracy->p90_error, false);
+	put_percent(table, accuracy->bias, true);
+	put_plain(table, accuracy->kendall_tau);
+	put_percent(table, accuracy->mean_top1_regret, false);
+	put_percent(table, accuracy->coverage, false);
+	lk_table_number(table, accuracy->rank_groups, NULL);
+	put_percent(table, accuracy->within_5, false);
+	put_percent(table, accuracy->weighted_error, false);
+	put_percent(table, accuracy->half_width, false);
+	put_percent(table, accuracy->scaling_error, false);
+	lk_table_number(table, accuracy->series, NULL);
+	lk_table_number(table, accuracy->parameters, NULL);
 }
 
-static lk_table *summary_table(const lk_validation *v) {
+static lk_table *summary_table(const lk_validation *validation) {
 	lk_table *table = lk_table_new("validate_summary", summary_columns, sizeof summary_columns / sizeof *summary_columns);
 	if (!table) return NULL;
-	put_accuracy(table, &v->summary);
-	for (int i = 0; i < v->group_count; i++) put_accuracy(table, &v->groups[i]);
-	for (int i = 0; i < v->baseline_count; i++) put_accuracy(table, &v->baselines[i]);
+	put_accuracy(table, &validation->summary);
+	for (int i = 0; i < validation->group_count; i++) put_accuracy(table, &validation->groups[i]);
+	for (int i = 0; i < validation->baseline_count; i++) put_accuracy(table, &validation->baselines[i]);
 	return table;
 }
 
@@ -124,10 +124,10 @@ static bool keep_unscored(const lk_validated *row) {
 	return !row->scored;
 }
 
-static lk_table *row_table(const lk_validation *v, keep_fn *keep) {
+static lk_table *row_table(const lk_validation *validation, keep_fn *keep) {
 	lk_table *table = lk_table_new("validate_rows", row_columns, sizeof row_columns / sizeof *row_columns);
-	for (int i = 0; table && i < v->row_count; i++)
-		if (keep(&v->rows[i])) put_row(table, &v->rows[i]);
+	for (int i = 0; table && i < validation->row_count; i++)
+		if (keep(&validation->rows[i])) put_row(table, &validation->rows[i]);
 	return table;
 }
 
@@ -139,17 +139,17 @@ static int by_distance(const void *a, const void *b) {
 }
 
 /* The scored rows that are farthest off. */
-static lk_table *worst_table(const lk_validation *v) {
+static lk_table *worst_table(const lk_validation *validation) {
 	lk_table *table = lk_table_new("validate_worst", row_columns, sizeof row_columns / sizeof *row_columns);
-	const lk_validated **rows = malloc((size_t)(v->row_count + 1) * sizeof *rows);
+	const lk_validated **rows = malloc((size_t)(validation->row_count + 1) * sizeof *rows);
 	int count = 0;
 	if (!table || !rows) {
 		lk_table_free(table);
 		free(rows);
 		return NULL;
 	}
-	for (int i = 0; i < v->row_count; i++)
-		if (v->rows[i].scored) rows[count++] = &v->rows[i];
+	for (int i = 0; i < validation->row_count; i++)
+		if (validation->rows[i].scored) rows[count++] = &validation->rows[i];
 	qsort(rows, (size_t)count, sizeof *rows, by_distance);
 	for (int i = 0; i < count && i < WORST; i++) put_row(table, rows[i]);
 	free(rows);
@@ -172,119 +172,119 @@ static lk_status put_section(const char *heading, lk_table *table, lk_format for
 	return status;
 }
 
-static void put_head(const lk_validation *v, FILE *out) {
-	const lk_accuracy *s = &v->summary;
+static void put_head(const lk_validation *validation, FILE *out) {
+	const lk_accuracy *accuracy = &validation->summary;
 	char source[200];
-	fprintf(out, "%d rows of %s: %d predicted, %d skipped, %d scored (%d suspect rows are listed, not scored)\n", s->rows,
-	        lk_escape(v->source, source, sizeof source), s->predicted, s->skipped, s->scored, s->suspect);
-	if (isfinite(s->geomean_error))
-		fprintf(out, "error %.1f %% (exp(mean |ln(predicted / measured)|) - 1)", 100 * s->geomean_error);
-	if (isfinite(s->macro_geomean_error))
-		fprintf(out, ", mean over stacks with 10 rows or more %.1f %%", 100 * s->macro_geomean_error);
-	if (isfinite(s->geomean_error)) fputc('\n', out);
-	if (*v->folds) fprintf(out, "cross-validated: each %s is predicted from fits without its %s\n", v->unit_of_rows, v->folds);
+	fprintf(out, "%d rows of %s: %d predicted, %d skipped, %d scored (%d suspect rows are listed, not scored)\n", accuracy->rows,
+	        lk_escape(validation->source, source, sizeof source), accuracy->predicted, accuracy->skipped, accuracy->scored, accuracy->suspect);
+	if (isfinite(accuracy->geomean_error))
+		fprintf(out, "error %.1f %% (exp(mean |ln(predicted / measured)|) - 1)", 100 * accuracy->geomean_error);
+	if (isfinite(accuracy->macro_geomean_error))
+		fprintf(out, ", mean over stacks with 10 rows or more %.1f %%", 100 * accuracy->macro_geomean_error);
+	if (isfinite(accuracy->geomean_error)) fputc('\n', out);
+	if (*validation->folds) fprintf(out, "cross-validated: each %s is predicted from fits without its %s\n", validation->unit_of_rows, validation->folds);
 }
 
-static lk_status print_people(const lk_validation *v, lk_format format, bool colour, FILE *out, lk_error *err) {
-	put_head(v, out);
-	LK_TRY(put_section("In sum and in parts", summary_table(v), format, colour, out, err));
-	if (v->all_rows) {
-		LK_TRY(put_section("Rows", row_table(v, keep_all), format, colour, out, err));
+static lk_status print_people(const lk_validation *validation, lk_format format, bool colour, FILE *out, lk_error *err) {
+	put_head(validation, out);
+	LK_TRY(put_section("In sum and in parts", summary_table(validation), format, colour, out, err));
+	if (validation->all_rows) {
+		LK_TRY(put_section("Rows", row_table(validation, keep_all), format, colour, out, err));
 	} else {
-		LK_TRY(put_section("Farthest off", worst_table(v), format, colour, out, err));
-		LK_TRY(put_section("Not scored", row_table(v, keep_unscored), format, colour, out, err));
+		LK_TRY(put_section("Farthest off", worst_table(validation), format, colour, out, err));
+		LK_TRY(put_section("Not scored", row_table(validation, keep_unscored), format, colour, out, err));
 	}
 	char command[512];
-	fprintf(out, "\n%s%s%s\n", format == LK_FORMAT_MD ? "    " : "", lk_escape(v->reproduce, command, sizeof command), "");
+	fprintf(out, "\n%s%s%s\n", format == LK_FORMAT_MD ? "    " : "", lk_escape(validation->reproduce, command, sizeof command), "");
 	return LK_OK;
 }
 
 /* ---- for machines ---- */
 
-static void json_accuracy(lk_json_writer *w, const char *key, const lk_accuracy *a, bool named) {
-	lk_json_object(w, key);
-	if (named) lk_json_put_text(w, "by", a->by), lk_json_put_text(w, "name", a->name);
-	lk_json_put_integer(w, "rows", a->rows);
-	lk_json_put_integer(w, "predicted", a->predicted);
-	lk_json_put_integer(w, "skipped", a->skipped);
-	lk_json_put_integer(w, "suspect", a->suspect);
-	lk_json_put_integer(w, "scored", a->scored);
-	lk_json_put_number(w, "geomean_error", a->geomean_error);
-	lk_json_put_number(w, "macro_geomean_error", a->macro_geomean_error);
-	lk_json_put_number(w, "mape", a->mape);
-	lk_json_put_number(w, "median_error", a->median_error);
-	lk_json_put_number(w, "p90_error", a->p90_error);
-	lk_json_put_number(w, "bias", a->bias);
-	lk_json_put_number(w, "kendall_tau", a->kendall_tau);
-	lk_json_put_number(w, "mean_top1_regret", a->mean_top1_regret);
-	lk_json_put_number(w, "coverage", a->coverage);
-	lk_json_put_integer(w, "rank_groups", a->rank_groups);
-	lk_json_put_number(w, "within_5", a->within_5);
-	lk_json_put_number(w, "weighted_error", a->weighted_error);
-	lk_json_put_number(w, "half_width", a->half_width);
-	lk_json_put_number(w, "scaling_error", a->scaling_error);
-	lk_json_put_integer(w, "series", a->series);
-	lk_json_put_integer(w, "parameters", a->parameters);
-	lk_json_object_end(w);
+static void json_accuracy(lk_json_writer *writer, const char *key, const lk_accuracy *accuracy, bool named) {
+	lk_json_object(writer, key);
+	if (named) lk_json_put_text(writer, "by", accuracy->by), lk_json_put_text(writer, "name", accuracy->name);
+	lk_json_put_integer(writer, "rows", accuracy->rows);
+	lk_json_put_integer(writer, "predicted", accuracy->predicted);
+	lk_json_put_integer(writer, "skipped", accuracy->skipped);
+	lk_json_put_integer(writer, "suspect", accuracy->suspect);
+	lk_json_put_integer(writer, "scored", accuracy->scored);
+	lk_json_put_number(writer, "geomean_error", accuracy->geomean_error);
+	lk_json_put_number(writer, "macro_geomean_error", accuracy->macro_geomean_error);
+	lk_json_put_number(writer, "mape", accuracy->mape);
+	lk_json_put_number(writer, "median_error", accuracy->median_error);
+	lk_json_put_number(writer, "p90_error", accuracy->p90_error);
+	lk_json_put_number(writer, "bias", accuracy->bias);
+	lk_json_put_number(writer, "kendall_tau", accuracy->kendall_tau);
+	lk_json_put_number(writer, "mean_top1_regret", accuracy->mean_top1_regret);
+	lk_json_put_number(writer, "coverage", accuracy->coverage);
+	lk_json_put_integer(writer, "rank_groups", accuracy->rank_groups);
+	lk_json_put_number(writer, "within_5", accuracy->within_5);
+	lk_json_put_number(writer, "weighted_error", accuracy->weighted_error);
+	lk_json_put_number(writer, "half_width", accuracy->half_width);
+	lk_json_put_number(writer, "scaling_error", accuracy->scaling_error);
+	lk_json_put_integer(writer, "series", accuracy->series);
+	lk_json_put_integer(writer, "parameters", accuracy->parameters);
+	lk_json_object_end(writer);
 }
 
-static void json_row(lk_json_writer *w, const lk_validated *row) {
-	lk_json_object(w, NULL);
-	lk_json_put_text(w, "id", row->id);
-	lk_json_put_number(w, "predicted", row->predicted);
-	lk_json_put_number(w, "measured", row->measured);
-	lk_json_put_text(w, "unit", row->unit);
-	lk_json_put_number(w, "error", row->error);
-	lk_json_put_number(w, "low", row->low);
-	lk_json_put_number(w, "high", row->high);
-	lk_json_put_text(w, "reason", row->reason);
-	lk_json_put_bool(w, "scored", row->scored);
-	lk_json_put_text(w, "part", row->part);
-	lk_json_put_text(w, "stack", row->stack);
-	lk_json_put_text(w, "release", row->release);
-	lk_json_put_text(w, "model", row->model);
-	lk_json_put_text(w, "gpu", row->gpu);
-	lk_json_put_integer(w, "gpus", row->gpus);
-	lk_json_put_text(w, "layout", row->layout);
-	lk_json_put_text(w, "precision", row->precision);
-	lk_json_object_end(w);
+static void json_row(lk_json_writer *writer, const lk_validated *row) {
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "id", row->id);
+	lk_json_put_number(writer, "predicted", row->predicted);
+	lk_json_put_number(writer, "measured", row->measured);
+	lk_json_put_text(writer, "unit", row->unit);
+	lk_json_put_number(writer, "error", row->error);
+	lk_json_put_number(writer, "low", row->low);
+	lk_json_put_number(writer, "high", row->high);
+	lk_json_put_text(writer, "reason", row->reason);
+	lk_json_put_bool(writer, "scored", row->scored);
+	lk_json_put_text(writer, "part", row->part);
+	lk_json_put_text(writer, "stack", row->stack);
+	lk_json_put_text(writer, "release", row->release);
+	lk_json_put_text(writer, "model", row->model);
+	lk_json_put_text(writer, "gpu", row->gpu);
+	lk_json_put_integer(writer, "gpus", row->gpus);
+	lk_json_put_text(writer, "layout", row->layout);
+	lk_json_put_text(writer, "precision", row->precision);
+	lk_json_object_end(writer);
 }
 
-static lk_status print_json(const lk_validation *v, FILE *out, lk_error *err) {
+static lk_status print_json(const lk_validation *validation, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	json_accuracy(&w, "summary", &v->summary, false);
+	json_accuracy(&w, "summary", &validation->summary, false);
 	lk_json_array(&w, "groups");
-	for (int i = 0; i < v->group_count; i++) json_accuracy(&w, NULL, &v->groups[i], true);
+	for (int i = 0; i < validation->group_count; i++) json_accuracy(&w, NULL, &validation->groups[i], true);
 	lk_json_array_end(&w);
 	lk_json_array(&w, "baselines");
-	for (int i = 0; i < v->baseline_count; i++) json_accuracy(&w, NULL, &v->baselines[i], true);
+	for (int i = 0; i < validation->baseline_count; i++) json_accuracy(&w, NULL, &validation->baselines[i], true);
 	lk_json_array_end(&w);
-	lk_json_put_text(&w, "folds", v->folds);
+	lk_json_put_text(&w, "folds", validation->folds);
 	lk_json_array(&w, "rows");
-	for (int i = 0; i < v->row_count; i++) json_row(&w, &v->rows[i]);
+	for (int i = 0; i < validation->row_count; i++) json_row(&w, &validation->rows[i]);
 	lk_json_array_end(&w);
-	lk_json_put_text(&w, "command", v->reproduce);
+	lk_json_put_text(&w, "command", validation->reproduce);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_validate_print(const lk_validation *v, int format, bool colour, FILE *out, lk_error *err) {
-	if (format == LK_FORMAT_JSON) return print_json(v, out, err);
+lk_status lk_validate_print(const lk_validation *validation, int format, bool colour, FILE *out, lk_error *err) {
+	if (format == LK_FORMAT_JSON) return print_json(validation, out, err);
 	if (format == LK_FORMAT_TEXT || format == LK_FORMAT_MD) {
-		LK_TRY(print_people(v, (lk_format)format, colour, out, err));
+		LK_TRY(print_people(validation, (lk_format)format, colour, out, err));
 		if (fflush(out) == 0 && !ferror(out)) return LK_OK;
 		return lk_fail(err, LK_ERR_IO, "validate", "the output could not be written");
 	}
-	lk_table *table = row_table(v, keep_all);
+	lk_table *table = row_table(validation, keep_all);
 	lk_status status = table ? lk_table_write(table, (lk_format)format, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
 	return status;
 }
 
-lk_status lk_validate_sqlite(const lk_validation *v, const char *path, lk_error *err) {
-	lk_table *summary = summary_table(v), *rows = row_table(v, keep_all);
+lk_status lk_validate_sqlite(const lk_validation *validation, const char *path, lk_error *err) {
+	lk_table *summary = summary_table(validation), *rows = row_table(validation, keep_all);
 	lk_status status = summary && rows ? lk_table_sqlite(summary, path, err) : lk_oom(err);
 	if (status == LK_OK) status = lk_table_sqlite(rows, path, err);
 	lk_table_free(summary);

@@ -22,27 +22,27 @@ static char *signed_percent(double share, char out[CELL]) {
 	return out;
 }
 
-static char *change_text(const lk_whatif_column *c, bool base, char out[CELL]) {
+static char *change_text(const lk_whatif_column *column, bool base, char out[CELL]) {
 	if (base)
 		lk_copy(out, CELL, "-");
 	else
-		signed_percent(c->change, out);
+		signed_percent(column->change, out);
 	return out;
 }
 
-static char *efficiency_text(const lk_whatif_column *c, bool base, char out[CELL]) {
+static char *efficiency_text(const lk_whatif_column *column, bool base, char out[CELL]) {
 	(void)base;
-	if (isnan(c->efficiency))
+	if (isnan(column->efficiency))
 		lk_copy(out, CELL, "-");
 	else
-		lk_percent(c->efficiency, out, CELL);
+		lk_percent(column->efficiency, out, CELL);
 	return out;
 }
 
-static char *uncertainty_text(const lk_whatif_column *c, bool base, char out[CELL]) {
+static char *uncertainty_text(const lk_whatif_column *column, bool base, char out[CELL]) {
 	char number[CELL];
 	(void)base;
-	snprintf(out, CELL, "+-%s %%", lk_fixed(100 * c->uncertainty, 1, number, sizeof number));
+	snprintf(out, CELL, "+-%s %%", lk_fixed(100 * column->uncertainty, 1, number, sizeof number));
 	return out;
 }
 
@@ -50,9 +50,9 @@ static char *uncertainty_text(const lk_whatif_column *c, bool base, char out[CEL
 
 typedef char *cell_text(const lk_whatif_column *c, bool base, char out[CELL]);
 
-static char *gpus_text(const lk_whatif_column *c, bool base, char out[CELL]) {
+static char *gpus_text(const lk_whatif_column *column, bool base, char out[CELL]) {
 	(void)base;
-	snprintf(out, CELL, "%d", c->ranks);
+	snprintf(out, CELL, "%d", column->ranks);
 	return out;
 }
 
@@ -74,24 +74,24 @@ static const struct {
 };
 enum { LINES = sizeof lines / sizeof *lines };
 
-static char *line_text(const lk_whatif_column *c, int line, bool base, char out[CELL]) {
-	if (lines[line].text) return lines[line].text(c, base, out);
-	const char *field = (const char *)c + lines[line].seconds;
+static char *line_text(const lk_whatif_column *column, int line, bool base, char out[CELL]) {
+	if (lines[line].text) return lines[line].text(column, base, out);
+	const char *field = (const char *)column + lines[line].seconds;
 	return lk_format_seconds(*(const double *)(const void *)field, out, CELL);
 }
 
-static lk_status write_side_by_side(const lk_whatif *w, bool colour, FILE *out, lk_error *err) {
+static lk_status write_side_by_side(const lk_whatif *whatif, bool colour, FILE *out, lk_error *err) {
 	lk_column columns[SIDE_BY_SIDE + 1] = {{"what", "", false, false}};
-	for (int i = 0; i < w->column_count; i++)
-		columns[i + 1] = (lk_column){w->columns[i].label, w->columns[i].label, true, false};
-	lk_table *table = lk_table_new("whatif", columns, w->column_count + 1);
+	for (int i = 0; i < whatif->column_count; i++)
+		columns[i + 1] = (lk_column){whatif->columns[i].label, whatif->columns[i].label, true, false};
+	lk_table *table = lk_table_new("whatif", columns, whatif->column_count + 1);
 	if (!table) return lk_oom(err);
 	for (int line = 0; line < LINES; line++) {
 		lk_table_row(table);
 		lk_table_text(table, lines[line].title);
-		for (int i = 0; i < w->column_count; i++) {
+		for (int i = 0; i < whatif->column_count; i++) {
 			char text[CELL];
-			lk_table_text(table, w->columns[i].refused ? "n/a" : line_text(&w->columns[i], line, i == 0, text));
+			lk_table_text(table, whatif->columns[i].refused ? "n/a" : line_text(&whatif->columns[i], line, i == 0, text));
 		}
 	}
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
@@ -117,37 +117,37 @@ static const lk_column row_columns[] = {
 	{"refused", "refused", false, false},
 };
 
-static void put_seconds(lk_table *t, const lk_whatif_column *c, double seconds) {
+static void put_seconds(lk_table *table, const lk_whatif_column *column, double seconds) {
 	char text[CELL];
-	lk_table_number(t, c->refused ? NAN : seconds, lk_format_seconds(seconds, text, sizeof text));
+	lk_table_number(table, column->refused ? NAN : seconds, lk_format_seconds(seconds, text, sizeof text));
 }
 
-static void put_row(lk_table *t, const lk_whatif_column *c, bool base) {
+static void put_row(lk_table *table, const lk_whatif_column *column, bool base) {
 	char text[CELL];
-	double none = c->refused ? NAN : 0;
-	lk_table_row(t);
-	lk_table_text(t, c->label);
-	lk_table_number(t, c->ranks + none, NULL);
-	put_seconds(t, c, c->step_s);
-	lk_table_number(t, c->change + none, change_text(c, base, text));
-	lk_table_number(t, c->efficiency + none, efficiency_text(c, base, text));
-	lk_table_number(t, c->uncertainty + none, uncertainty_text(c, base, text));
-	put_seconds(t, c, c->compute_s), put_seconds(t, c, c->exposed_s), put_seconds(t, c, c->hidden_s),
-		put_seconds(t, c, c->other_s);
-	lk_table_number(t, c->samples_per_s > 0 ? c->samples_per_s : NAN, NULL);
-	lk_table_text(t, c->cluster);
-	lk_table_text(t, c->refused);
+	double none = column->refused ? NAN : 0;
+	lk_table_row(table);
+	lk_table_text(table, column->label);
+	lk_table_number(table, column->ranks + none, NULL);
+	put_seconds(table, column, column->step_s);
+	lk_table_number(table, column->change + none, change_text(column, base, text));
+	lk_table_number(table, column->efficiency + none, efficiency_text(column, base, text));
+	lk_table_number(table, column->uncertainty + none, uncertainty_text(column, base, text));
+	put_seconds(table, column, column->compute_s), put_seconds(table, column, column->exposed_s), put_seconds(table, column, column->hidden_s),
+		put_seconds(table, column, column->other_s);
+	lk_table_number(table, column->samples_per_s > 0 ? column->samples_per_s : NAN, NULL);
+	lk_table_text(table, column->cluster);
+	lk_table_text(table, column->refused);
 }
 
-lk_table *lk_whatif_table(const lk_whatif *w) {
-	lk_table *t = lk_table_new("whatif", row_columns, sizeof row_columns / sizeof *row_columns);
-	for (int i = 0; t && i < w->column_count; i++) put_row(t, &w->columns[i], i == 0);
-	if (t) lk_table_hide_empty(t);
-	return t;
+lk_table *lk_whatif_table(const lk_whatif *whatif) {
+	lk_table *table = lk_table_new("whatif", row_columns, sizeof row_columns / sizeof *row_columns);
+	for (int i = 0; table && i < whatif->column_count; i++) put_row(table, &whatif->columns[i], i == 0);
+	if (table) lk_table_hide_empty(table);
+	return table;
 }
 
-static lk_status write_rows(const lk_whatif *w, bool colour, FILE *out, lk_error *err) {
-	lk_table *table = lk_whatif_table(w);
+static lk_status write_rows(const lk_whatif *whatif, bool colour, FILE *out, lk_error *err) {
+	lk_table *table = lk_whatif_table(whatif);
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	lk_table_free(table);
@@ -169,75 +169,75 @@ static lk_status put_line(const char *head, const char *line, FILE *out, lk_erro
 }
 
 /* Combinations repeat what their parts say. */
-static bool said(const lk_whatif *w, int before, const char *note) {
+static bool said(const lk_whatif *whatif, int before, const char *note) {
 	for (int i = 0; i < before; i++)
-		for (int n = 0; n < w->columns[i].note_count; n++)
-			if (strcmp(w->columns[i].notes[n], note) == 0) return true;
+		for (int n = 0; n < whatif->columns[i].note_count; n++)
+			if (strcmp(whatif->columns[i].notes[n], note) == 0) return true;
 	return false;
 }
 
-static lk_status put_remarks(const lk_whatif *w, int column, FILE *out, lk_error *err) {
-	const lk_whatif_column *c = &w->columns[column];
-	if (c->refused) LK_TRY(put_line("cannot   ", c->refused, out, err));
-	for (int n = 0; n < c->note_count; n++)
-		if (!said(w, column, c->notes[n])) LK_TRY(put_line("note     ", c->notes[n], out, err));
+static lk_status put_remarks(const lk_whatif *whatif, int column, FILE *out, lk_error *err) {
+	const lk_whatif_column *whatif_column = &whatif->columns[column];
+	if (whatif_column->refused) LK_TRY(put_line("cannot   ", whatif_column->refused, out, err));
+	for (int n = 0; n < whatif_column->note_count; n++)
+		if (!said(whatif, column, whatif_column->notes[n])) LK_TRY(put_line("note     ", whatif_column->notes[n], out, err));
 	return LK_OK;
 }
 
-static bool fits(const lk_whatif *w) {
+static bool fits(const lk_whatif *whatif) {
 	size_t width = 24;
-	for (int i = 0; i < w->column_count; i++)
-		width += strlen(w->columns[i].label) > 10 ? strlen(w->columns[i].label) + 2 : 12;
-	return w->column_count <= SIDE_BY_SIDE && width <= 120;
+	for (int i = 0; i < whatif->column_count; i++)
+		width += strlen(whatif->columns[i].label) > 10 ? strlen(whatif->columns[i].label) + 2 : 12;
+	return whatif->column_count <= SIDE_BY_SIDE && width <= 120;
 }
 
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct text *t = what;
-	const lk_whatif *w = t->w;
-	LK_TRY(put_line("base     ", w->source, out, err));
-	LK_TRY(put_line("cluster  ", w->columns[0].cluster, out, err));
+	const struct text *text = what;
+	const lk_whatif *whatif = text->w;
+	LK_TRY(put_line("base     ", whatif->source, out, err));
+	LK_TRY(put_line("cluster  ", whatif->columns[0].cluster, out, err));
 	fputc('\n', out);
-	LK_TRY(fits(w) ? write_side_by_side(w, colour, out, err) : write_rows(w, colour, out, err));
+	LK_TRY(fits(whatif) ? write_side_by_side(whatif, colour, out, err) : write_rows(whatif, colour, out, err));
 	fputc('\n', out);
-	for (int i = 0; i < w->column_count; i++) LK_TRY(put_remarks(w, i, out, err));
-	for (int i = 0; t->verbose && i < w->note_count; i++) LK_TRY(put_line("basis    ", w->notes[i], out, err));
-	return put_line("reproduce: ", w->reproduce, out, err);
+	for (int i = 0; i < whatif->column_count; i++) LK_TRY(put_remarks(whatif, i, out, err));
+	for (int i = 0; text->verbose && i < whatif->note_count; i++) LK_TRY(put_line("basis    ", whatif->notes[i], out, err));
+	return put_line("reproduce: ", whatif->reproduce, out, err);
 }
 
 /* ---- JSON ---- */
 
-static void put_number(lk_json_writer *w, const char *key, double value, bool known) {
+static void put_number(lk_json_writer *writer, const char *key, double value, bool known) {
 	if (known && isfinite(value))
-		lk_json_put_number(w, key, value);
+		lk_json_put_number(writer, key, value);
 	else
-		lk_json_put_null(w, key);
+		lk_json_put_null(writer, key);
 }
 
-static void put_texts(lk_json_writer *w, const char *key, const char *const *texts, int count) {
-	lk_json_array(w, key);
-	for (int i = 0; i < count; i++) lk_json_put_text(w, NULL, texts[i]);
-	lk_json_array_end(w);
+static void put_texts(lk_json_writer *writer, const char *key, const char *const *texts, int count) {
+	lk_json_array(writer, key);
+	for (int i = 0; i < count; i++) lk_json_put_text(writer, NULL, texts[i]);
+	lk_json_array_end(writer);
 }
 
-static void put_column(lk_json_writer *w, const lk_whatif_column *c) {
-	bool known = !c->refused;
-	lk_json_object(w, NULL);
-	lk_json_put_text(w, "change", c->label);
-	put_texts(w, "sets", c->sets, c->set_count);
-	lk_json_put_text(w, "refused", c->refused);
-	put_number(w, "gpus", c->ranks, known);
-	put_number(w, "step_time_s", c->step_s, known);
-	put_number(w, "vs_base", c->change, known);
-	put_number(w, "scaling_efficiency", c->efficiency, known);
-	put_number(w, "uncertainty", c->uncertainty, known);
-	put_number(w, "compute_s", c->compute_s, known);
-	put_number(w, "exposed_s", c->exposed_s, known);
-	put_number(w, "hidden_s", c->hidden_s, known);
-	put_number(w, "other_s", c->other_s, known);
-	put_number(w, "samples_per_s", c->samples_per_s, known && c->samples_per_s > 0);
-	lk_json_put_text(w, "cluster", c->cluster);
-	put_texts(w, "notes", c->notes, c->note_count);
-	lk_json_object_end(w);
+static void put_column(lk_json_writer *writer, const lk_whatif_column *column) {
+	bool known = !column->refused;
+	lk_json_object(writer, NULL);
+	lk_json_put_text(writer, "change", column->label);
+	put_texts(writer, "sets", column->sets, column->set_count);
+	lk_json_put_text(writer, "refused", column->refused);
+	put_number(writer, "gpus", column->ranks, known);
+	put_number(writer, "step_time_s", column->step_s, known);
+	put_number(writer, "vs_base", column->change, known);
+	put_number(writer, "scaling_efficiency", column->efficiency, known);
+	put_number(writer, "uncertainty", column->uncertainty, known);
+	put_number(writer, "compute_s", column->compute_s, known);
+	put_number(writer, "exposed_s", column->exposed_s, known);
+	put_number(writer, "hidden_s", column->hidden_s, known);
+	put_number(writer, "other_s", column->other_s, known);
+	put_number(writer, "samples_per_s", column->samples_per_s, known && column->samples_per_s > 0);
+	lk_json_put_text(writer, "cluster", column->cluster);
+	put_texts(writer, "notes", column->notes, column->note_count);
+	lk_json_object_end(writer);
 }
 
 static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {

@@ -13,12 +13,12 @@
 
 lk_status lk_stalls_timeline(const lk_stalls_answer *answer, const char *path, lk_error *err) {
 	lk_explain_request request;
-	lk_explanation *x;
+	lk_explanation *explanation;
 	lk_explain_defaults(&request);
 	request.traces = &answer->shown, request.trace_count = 1;
-	LK_TRY(lk_explain(&request, &x, err));
-	lk_status status = lk_explain_trace(x, path, err);
-	lk_explain_free(x);
+	LK_TRY(lk_explain(&request, &explanation, err));
+	lk_status status = lk_explain_trace(explanation, path, err);
+	lk_explain_free(explanation);
 	return status;
 }
 
@@ -30,12 +30,12 @@ struct stacks {
 	LK_VEC(int64_t) ns;
 };
 
-static lk_status add(struct stacks *s, const char *stack, int64_t ns, lk_error *err) {
-	uint32_t id = lk_intern_id(s->names, stack);
+static lk_status add(struct stacks *stacks, const char *stack, int64_t ns, lk_error *err) {
+	uint32_t id = lk_intern_id(stacks->names, stack);
 	if (id == UINT32_MAX) return lk_oom(err);
-	while (s->ns.count <= id)
-		if (!lk_push(&s->ns)) return lk_oom(err);
-	s->ns.at[id] += ns;
+	while (stacks->ns.count <= id)
+		if (!lk_push(&stacks->ns)) return lk_oom(err);
+	stacks->ns.at[id] += ns;
 	return LK_OK;
 }
 
@@ -50,71 +50,71 @@ static void name_call(const lk_recorded_run *run, const lk_recorded_call *call, 
 	static const char *const words[LK_RECORD_KINDS] = {
 		[LK_RECORD_OPEN] = "open", [LK_RECORD_READ] = "read", [LK_RECORD_WRITE] = "write",
 		[LK_RECORD_SYNC] = "sync", [LK_RECORD_MAP] = "map",   [LK_RECORD_CLOSE] = "close"};
-	const lk_record_entry *e = &call->record;
-	bool comm = e->kind == LK_RECORD_COMM;
-	const lk_recorded_name *what = comm ? lk_recorded_find(&run->names, call->process, e->comm.call)
-	                                    : lk_recorded_find(&run->files, call->process, e->object);
-	const lk_recorded_name *group = comm ? lk_recorded_find(&run->groups, call->process, e->object) : NULL;
+	const lk_record_entry *entry = &call->record;
+	bool comm = entry->kind == LK_RECORD_COMM;
+	const lk_recorded_name *what = comm ? lk_recorded_find(&run->names, call->process, entry->comm.call)
+	                                    : lk_recorded_find(&run->files, call->process, entry->object);
+	const lk_recorded_name *group = comm ? lk_recorded_find(&run->groups, call->process, entry->object) : NULL;
 	char name[300], on[300];
 	frame(name, sizeof name, what ? lk_intern_text(run->texts, comm ? what->name : what->shown) : "?");
 	frame(on, sizeof on, group ? lk_intern_text(run->texts, group->name) : "");
 	if (comm) snprintf(out, size, "communication;%s%s%s", name, *on ? ";ranks " : "", on);
-	else snprintf(out, size, "files;%s;%s", e->kind < LK_RECORD_KINDS && words[e->kind] ? words[e->kind] : "call", name);
+	else snprintf(out, size, "files;%s;%s", entry->kind < LK_RECORD_KINDS && words[entry->kind] ? words[entry->kind] : "call", name);
 }
 
 /* The main thread's calls, and its own code between them. */
-static lk_status add_rank(struct stacks *s, const lk_recorded_run *run, lk_error *err) {
+static lk_status add_rank(struct stacks *stacks, const lk_recorded_run *run, lk_error *err) {
 	char who[64], stack[1024], what[700];
 	int64_t cursor = -1;
 	if (run->head.rank >= 0) snprintf(who, sizeof who, "rank %d", run->head.rank);
 	else snprintf(who, sizeof who, "process %u", run->head.pid);
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
-		const lk_record_entry *e = &call->record;
-		if (call->process || e->thread != run->main_thread || e->start_ns < cursor) continue;
+		const lk_record_entry *entry = &call->record;
+		if (call->process || entry->thread != run->main_thread || entry->start_ns < cursor) continue;
 		snprintf(stack, sizeof stack, "%s;own code", who);
-		if (cursor >= 0) LK_TRY(add(s, stack, e->start_ns - cursor, err));
+		if (cursor >= 0) LK_TRY(add(stacks, stack, entry->start_ns - cursor, err));
 		name_call(run, call, what, sizeof what);
 		snprintf(stack, sizeof stack, "%s;%s", who, what);
-		LK_TRY(add(s, stack, e->end_ns - e->start_ns, err));
-		cursor = e->end_ns;
+		LK_TRY(add(stacks, stack, entry->end_ns - entry->start_ns, err));
+		cursor = entry->end_ns;
 	}
 	return LK_OK;
 }
 
-static lk_status add_file(struct stacks *s, const char *path, lk_error *err) {
+static lk_status add_file(struct stacks *stacks, const char *path, lk_error *err) {
 	lk_recorded_run run;
 	lk_error unreadable = {0};
 	lk_intern *texts = lk_intern_new();
 	if (!texts) return lk_oom(err);
 	lk_status status = LK_OK;
 	if (lk_recorded_load(path, NULL, texts, &run, &unreadable) == LK_OK) {
-		status = add_rank(s, &run, err);
+		status = add_rank(stacks, &run, err);
 		lk_recorded_free(&run);
 	}
 	lk_intern_free(texts);
 	return status;
 }
 
-static lk_status add_folder(struct stacks *s, const char *folder, lk_error *err) {
+static lk_status add_folder(struct stacks *stacks, const char *folder, lk_error *err) {
 	DIR *dir = opendir(folder);
 	lk_status status = LK_OK;
 	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-	for (struct dirent *e; status == LK_OK && (e = readdir(dir));) {
+	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (!lk_ends_in(e->d_name, LK_RECORDING_ENDING) || strstr(e->d_name, LK_RECORDING_FORKED)) continue;
-		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-		status = add_file(s, path, err);
+		if (!lk_ends_in(dirent->d_name, LK_RECORDING_ENDING) || strstr(dirent->d_name, LK_RECORDING_FORKED)) continue;
+		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
+		status = add_file(stacks, path, err);
 	}
 	closedir(dir);
 	return status;
 }
 
 static lk_status write_stacks(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct stacks *s = what;
+	const struct stacks *stacks = what;
 	(void)colour, (void)err;
-	for (uint32_t id = 1; id < s->ns.count; id++)
-		if (s->ns.at[id] >= 1000) fprintf(out, "%s %lld\n", lk_intern_text(s->names, id), (long long)(s->ns.at[id] / 1000));
+	for (uint32_t id = 1; id < stacks->ns.count; id++)
+		if (stacks->ns.at[id] >= 1000) fprintf(out, "%s %lld\n", lk_intern_text(stacks->names, id), (long long)(stacks->ns.at[id] / 1000));
 	return LK_OK;
 }
 

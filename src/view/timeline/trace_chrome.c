@@ -35,35 +35,35 @@ static char *digits(char *end, uint64_t value) {
 	return end;
 }
 
-static void put_unsigned(struct chrome *c, uint64_t value) {
+static void put_unsigned(struct chrome *chrome, uint64_t value) {
 	char text[24], *end = text + sizeof text, *start = digits(end, value);
-	lk_trace_put(c->out, start, (size_t)(end - start));
+	lk_trace_put(chrome->out, start, (size_t)(end - start));
 }
 
-static void put_integer(struct chrome *c, int64_t value) {
-	if (value < 0) PUT(c, "-");
-	put_unsigned(c, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+static void put_integer(struct chrome *chrome, int64_t value) {
+	if (value < 0) PUT(chrome, "-");
+	put_unsigned(chrome, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 /* Nanoseconds as microseconds with three decimals. */
-static void put_us(struct chrome *c, uint64_t ns) {
+static void put_us(struct chrome *chrome, uint64_t ns) {
 	char text[32], *end = text + sizeof text, *start = digits(end - 4, ns / 1000);
 	unsigned part = (unsigned)(ns % 1000);
 	end[-4] = '.';
 	end[-3] = (char)('0' + part / 100);
 	end[-2] = (char)('0' + part / 10 % 10);
 	end[-1] = (char)('0' + part % 10);
-	lk_trace_put(c->out, start, (size_t)(end - start));
+	lk_trace_put(chrome->out, start, (size_t)(end - start));
 }
 
-static void put_real(struct chrome *c, double value) {
+static void put_real(struct chrome *chrome, double value) {
 	char text[40];
 	if (fabs(value) < 9e18 && value == (double)(int64_t)value) {
-		put_integer(c, (int64_t)value);
+		put_integer(chrome, (int64_t)value);
 		return;
 	}
 	lk_format_shortest(value, text, sizeof text);
-	lk_trace_put(c->out, text, strlen(text));
+	lk_trace_put(chrome->out, text, strlen(text));
 }
 
 /* The characters that stand for one character of JSON text; *taken is how many bytes of `text` they stand for. */
@@ -97,126 +97,126 @@ static bool escape(lk_arena *arena, const char *text, struct escaped *out) {
 	return true;
 }
 
-static void fail_memory(struct chrome *c) {
-	if (c->out->status == LK_OK) c->out->status = lk_oom(c->out->err);
+static void fail_memory(struct chrome *chrome) {
+	if (chrome->out->status == LK_OK) chrome->out->status = lk_oom(chrome->out->err);
 }
 
-static void put_name(struct chrome *c, uint32_t id) {
-	struct escaped *name = &c->names[id];
-	if (!name->text && !escape(&c->arena, lk_trace_text(c->plan, id), name)) fail_memory(c);
-	else lk_trace_put(c->out, name->text, name->length);
+static void put_name(struct chrome *chrome, uint32_t id) {
+	struct escaped *name = &chrome->names[id];
+	if (!name->text && !escape(&chrome->arena, lk_trace_text(chrome->plan, id), name)) fail_memory(chrome);
+	else lk_trace_put(chrome->out, name->text, name->length);
 }
 
-static void put_text(struct chrome *c, const char *text) {
+static void put_text(struct chrome *chrome, const char *text) {
 	struct escaped once;
-	if (!escape(&c->arena, text, &once)) fail_memory(c);
-	else lk_trace_put(c->out, once.text, once.length);
+	if (!escape(&chrome->arena, text, &once)) fail_memory(chrome);
+	else lk_trace_put(chrome->out, once.text, once.length);
 }
 
-static void begin_event(struct chrome *c) {
-	if (c->begun) PUT(c, ",\n");
-	c->begun = true;
+static void begin_event(struct chrome *chrome) {
+	if (chrome->begun) PUT(chrome, ",\n");
+	chrome->begun = true;
 }
 
 /* ---- metadata ---- */
 
-static void begin_metadata(struct chrome *c, const char *name, int64_t pid, const int64_t *tid, const char *key) {
-	begin_event(c);
-	PUT(c, "{\"ph\":\"M\",\"name\":\"");
-	lk_trace_put(c->out, name, strlen(name));
-	PUT(c, "\",\"pid\":");
-	put_integer(c, pid);
+static void begin_metadata(struct chrome *chrome, const char *name, int64_t pid, const int64_t *tid, const char *key) {
+	begin_event(chrome);
+	PUT(chrome, "{\"ph\":\"M\",\"name\":\"");
+	lk_trace_put(chrome->out, name, strlen(name));
+	PUT(chrome, "\",\"pid\":");
+	put_integer(chrome, pid);
 	if (tid) {
-		PUT(c, ",\"tid\":");
-		put_integer(c, *tid);
+		PUT(chrome, ",\"tid\":");
+		put_integer(chrome, *tid);
 	}
-	PUT(c, ",\"args\":{\"");
-	lk_trace_put(c->out, key, strlen(key));
-	PUT(c, "\":");
+	PUT(chrome, ",\"args\":{\"");
+	lk_trace_put(chrome->out, key, strlen(key));
+	PUT(chrome, "\":");
 }
 
-static void put_title(struct chrome *c, const char *name, int64_t pid, const int64_t *tid, const char *title) {
-	begin_metadata(c, name, pid, tid, "name");
-	PUT(c, "\"");
-	put_text(c, title);
-	PUT(c, "\"}}");
+static void put_title(struct chrome *chrome, const char *name, int64_t pid, const int64_t *tid, const char *title) {
+	begin_metadata(chrome, name, pid, tid, "name");
+	PUT(chrome, "\"");
+	put_text(chrome, title);
+	PUT(chrome, "\"}}");
 }
 
-static void put_sort_index(struct chrome *c, const char *name, int64_t pid, const int64_t *tid, uint64_t index) {
-	begin_metadata(c, name, pid, tid, "sort_index");
-	put_unsigned(c, index);
-	PUT(c, "}}");
+static void put_sort_index(struct chrome *chrome, const char *name, int64_t pid, const int64_t *tid, uint64_t index) {
+	begin_metadata(chrome, name, pid, tid, "sort_index");
+	put_unsigned(chrome, index);
+	PUT(chrome, "}}");
 }
 
-static void put_metadata(struct chrome *c) {
-	const lk_trace_plan *plan = c->plan;
+static void put_metadata(struct chrome *chrome) {
+	const lk_trace_plan *plan = chrome->plan;
 	for (size_t i = 0; i < plan->processes.count; i++) {
-		const lk_trace_process *p = &plan->processes.at[i];
-		put_title(c, "process_name", p->pid, NULL, p->name);
-		put_sort_index(c, "process_sort_index", p->pid, NULL, i);
-		if (p->ranks <= 1) continue;
-		begin_metadata(c, "process_labels", p->pid, NULL, "labels");
-		PUT(c, "\"stands for ");
-		put_integer(c, p->ranks);
-		PUT(c, " ranks\"}}");
+		const lk_trace_process *process = &plan->processes.at[i];
+		put_title(chrome, "process_name", process->pid, NULL, process->name);
+		put_sort_index(chrome, "process_sort_index", process->pid, NULL, i);
+		if (process->ranks <= 1) continue;
+		begin_metadata(chrome, "process_labels", process->pid, NULL, "labels");
+		PUT(chrome, "\"stands for ");
+		put_integer(chrome, process->ranks);
+		PUT(chrome, " ranks\"}}");
 	}
 	for (size_t i = 0; i < plan->timeline->tracks.count; i++) {
 		const lk_trace_row *row = &plan->rows[i];
 		int64_t pid = plan->processes.at[row->process].pid;
-		put_title(c, "thread_name", pid, &row->tid, row->name);
-		put_sort_index(c, "thread_sort_index", pid, &row->tid, i);
+		put_title(chrome, "thread_name", pid, &row->tid, row->name);
+		put_sort_index(chrome, "thread_sort_index", pid, &row->tid, i);
 	}
 }
 
 /* ---- slices ---- */
 
-static void begin_track(struct chrome *c, uint32_t track) {
-	const lk_trace_row *row = &c->plan->rows[track];
-	c->prefix_length = (size_t)snprintf(c->prefix, sizeof c->prefix, "\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":",
-		c->plan->processes.at[row->process].pid, row->tid);
+static void begin_track(struct chrome *chrome, uint32_t track) {
+	const lk_trace_row *row = &chrome->plan->rows[track];
+	chrome->prefix_length = (size_t)snprintf(chrome->prefix, sizeof chrome->prefix, "\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":",
+		chrome->plan->processes.at[row->process].pid, row->tid);
 }
 
-static void put_arguments(struct chrome *c, const lk_trace_span *span) {
-	const lk_slice *s = span->slice;
-	PUT(c, ",\"args\":{\"start_ps\":");
-	put_unsigned(c, lk_trace_ps(c->plan, span->start_ps));
-	PUT(c, ",\"dur_ps\":");
-	put_unsigned(c, (uint64_t)span->end_ps - (uint64_t)span->start_ps);
-	if (s->bytes != 0 && isfinite(s->bytes)) {
-		PUT(c, ",\"bytes\":");
-		put_real(c, s->bytes);
+static void put_arguments(struct chrome *chrome, const lk_trace_span *span) {
+	const lk_slice *slice = span->slice;
+	PUT(chrome, ",\"args\":{\"start_ps\":");
+	put_unsigned(chrome, lk_trace_ps(chrome->plan, span->start_ps));
+	PUT(chrome, ",\"dur_ps\":");
+	put_unsigned(chrome, (uint64_t)span->end_ps - (uint64_t)span->start_ps);
+	if (slice->bytes != 0 && isfinite(slice->bytes)) {
+		PUT(chrome, ",\"bytes\":");
+		put_real(chrome, slice->bytes);
 	}
-	if (s->flops != 0 && isfinite(s->flops)) {
-		PUT(c, ",\"flops\":");
-		put_real(c, s->flops);
+	if (slice->flops != 0 && isfinite(slice->flops)) {
+		PUT(chrome, ",\"flops\":");
+		put_real(chrome, slice->flops);
 	}
-	if (s->layer >= 0) {
-		PUT(c, ",\"layer\":");
-		put_integer(c, s->layer);
+	if (slice->layer >= 0) {
+		PUT(chrome, ",\"layer\":");
+		put_integer(chrome, slice->layer);
 	}
-	if (s->microbatch >= 0) {
-		PUT(c, ",\"microbatch\":");
-		put_integer(c, s->microbatch);
+	if (slice->microbatch >= 0) {
+		PUT(chrome, ",\"microbatch\":");
+		put_integer(chrome, slice->microbatch);
 	}
-	PUT(c, "}}");
+	PUT(chrome, "}}");
 }
 
-static void put_slice(struct chrome *c, const lk_trace_span *span) {
-	uint64_t start = lk_trace_ns(c->plan, span->start_ps), end = lk_trace_ns(c->plan, span->end_ps);
-	begin_event(c);
-	PUT(c, "{\"ph\":\"X\",");
-	lk_trace_put(c->out, c->prefix, c->prefix_length);
-	put_us(c, start);
-	PUT(c, ",\"dur\":");
-	put_us(c, end - start);
-	PUT(c, ",\"name\":\"");
-	put_name(c, span->slice->name);
+static void put_slice(struct chrome *chrome, const lk_trace_span *span) {
+	uint64_t start = lk_trace_ns(chrome->plan, span->start_ps), end = lk_trace_ns(chrome->plan, span->end_ps);
+	begin_event(chrome);
+	PUT(chrome, "{\"ph\":\"X\",");
+	lk_trace_put(chrome->out, chrome->prefix, chrome->prefix_length);
+	put_us(chrome, start);
+	PUT(chrome, ",\"dur\":");
+	put_us(chrome, end - start);
+	PUT(chrome, ",\"name\":\"");
+	put_name(chrome, span->slice->name);
 	if (span->slice->category) {
-		PUT(c, "\",\"cat\":\"");
-		put_name(c, span->slice->category);
+		PUT(chrome, "\",\"cat\":\"");
+		put_name(chrome, span->slice->category);
 	}
-	PUT(c, "\"");
-	put_arguments(c, span);
+	PUT(chrome, "\"");
+	put_arguments(chrome, span);
 }
 
 /* ---- arrows ---- */
@@ -232,53 +232,53 @@ static uint64_t arrival(const lk_trace_plan *plan, const lk_trace_arrow *arrow) 
 	return arrow->to < arrow->from && end >= sent + 2 ? sent + 1 : sent;
 }
 
-static void put_arrow_end(struct chrome *c, bool sends, uint32_t id, uint64_t ns) {
-	begin_event(c);
-	if (sends) PUT(c, "{\"ph\":\"s\",");
-	else PUT(c, "{\"ph\":\"f\",\"bp\":\"e\",");
-	PUT(c, "\"cat\":\"flow\",\"name\":\"message\",\"id\":");
-	put_unsigned(c, (uint64_t)id + 1);
-	PUT(c, ",");
-	lk_trace_put(c->out, c->prefix, c->prefix_length);
-	put_us(c, ns);
-	PUT(c, "}");
+static void put_arrow_end(struct chrome *chrome, bool sends, uint32_t id, uint64_t ns) {
+	begin_event(chrome);
+	if (sends) PUT(chrome, "{\"ph\":\"s\",");
+	else PUT(chrome, "{\"ph\":\"f\",\"bp\":\"e\",");
+	PUT(chrome, "\"cat\":\"flow\",\"name\":\"message\",\"id\":");
+	put_unsigned(chrome, (uint64_t)id + 1);
+	PUT(chrome, ",");
+	lk_trace_put(chrome->out, chrome->prefix, chrome->prefix_length);
+	put_us(chrome, ns);
+	PUT(chrome, "}");
 }
 
 /* They follow their slice: at its start it is then the innermost open one, to which viewers bind them. */
-static void put_arrows(struct chrome *c, size_t span) {
-	const lk_trace_plan *plan = c->plan;
+static void put_arrows(struct chrome *chrome, size_t span) {
+	const lk_trace_plan *plan = chrome->plan;
 	for (uint32_t i = plan->out_first[span]; i < plan->out_first[span + 1]; i++)
-		put_arrow_end(c, true, i, lk_trace_ns(plan, plan->spans[span].start_ps));
+		put_arrow_end(chrome, true, i, lk_trace_ns(plan, plan->spans[span].start_ps));
 	for (uint32_t i = plan->in_first[span]; i < plan->in_first[span + 1]; i++)
-		put_arrow_end(c, false, plan->in_arrows[i], arrival(plan, &plan->arrows[plan->in_arrows[i]]));
+		put_arrow_end(chrome, false, plan->in_arrows[i], arrival(plan, &plan->arrows[plan->in_arrows[i]]));
 }
 
-static void put_point(struct chrome *c, const lk_trace_point *point) {
-	begin_event(c);
-	PUT(c, "{\"ph\":\"C\",\"pid\":");
-	put_integer(c, c->plan->processes.at[point->process].pid);
-	PUT(c, ",\"ts\":");
-	put_us(c, lk_trace_ns(c->plan, point->counter->time_ps));
-	PUT(c, ",\"name\":\"");
-	put_name(c, point->counter->name);
-	PUT(c, "\",\"args\":{\"bytes\":");
-	put_real(c, point->counter->value);
-	PUT(c, "}}");
+static void put_point(struct chrome *chrome, const lk_trace_point *point) {
+	begin_event(chrome);
+	PUT(chrome, "{\"ph\":\"C\",\"pid\":");
+	put_integer(chrome, chrome->plan->processes.at[point->process].pid);
+	PUT(chrome, ",\"ts\":");
+	put_us(chrome, lk_trace_ns(chrome->plan, point->counter->time_ps));
+	PUT(chrome, ",\"name\":\"");
+	put_name(chrome, point->counter->name);
+	PUT(chrome, "\",\"args\":{\"bytes\":");
+	put_real(chrome, point->counter->value);
+	PUT(chrome, "}}");
 }
 
-static void put_events(struct chrome *c) {
-	const lk_trace_plan *plan = c->plan;
-	PUT(c, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"generator\":\"lockstep\",\"origin_ps\":");
-	put_integer(c, plan->origin_ps);
-	PUT(c, "},\"traceEvents\":[\n");
-	put_metadata(c);
-	for (size_t i = 0; i < plan->span_count && c->out->status == LK_OK; i++) {
-		if (!i || plan->spans[i].track != plan->spans[i - 1].track) begin_track(c, plan->spans[i].track);
-		put_slice(c, &plan->spans[i]);
-		if (plan->out_first) put_arrows(c, i);
+static void put_events(struct chrome *chrome) {
+	const lk_trace_plan *plan = chrome->plan;
+	PUT(chrome, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"generator\":\"lockstep\",\"origin_ps\":");
+	put_integer(chrome, plan->origin_ps);
+	PUT(chrome, "},\"traceEvents\":[\n");
+	put_metadata(chrome);
+	for (size_t i = 0; i < plan->span_count && chrome->out->status == LK_OK; i++) {
+		if (!i || plan->spans[i].track != plan->spans[i - 1].track) begin_track(chrome, plan->spans[i].track);
+		put_slice(chrome, &plan->spans[i]);
+		if (plan->out_first) put_arrows(chrome, i);
 	}
-	for (size_t i = 0; i < plan->point_count && c->out->status == LK_OK; i++) put_point(c, &plan->points[i]);
-	PUT(c, "\n]}\n");
+	for (size_t i = 0; i < plan->point_count && chrome->out->status == LK_OK; i++) put_point(chrome, &plan->points[i]);
+	PUT(chrome, "\n]}\n");
 }
 
 lk_status lk_trace_chrome(const lk_trace_plan *plan, lk_trace_out *out) {

@@ -46,14 +46,14 @@ struct perfetto {
 
 enum { KNOWN_NAME = 1, KNOWN_CATEGORY = 2 };
 
-static void send(struct perfetto *p) {
+static void send(struct perfetto *perfetto) {
 	unsigned char head[12];
-	if (p->packet.lost && p->out->status == LK_OK) p->out->status = lk_oom(p->out->err);
+	if (perfetto->packet.lost && perfetto->out->status == LK_OK) perfetto->out->status = lk_oom(perfetto->out->err);
 	size_t used = lk_proto_encode(head, TRACE_PACKET << 3 | LK_WIRE_BYTES);
-	used += lk_proto_encode(head + used, p->packet.bytes.count);
-	lk_trace_put(p->out, head, used);
-	lk_trace_put(p->out, p->packet.bytes.at, p->packet.bytes.count);
-	p->packet.bytes.count = 0;
+	used += lk_proto_encode(head + used, perfetto->packet.bytes.count);
+	lk_trace_put(perfetto->out, head, used);
+	lk_trace_put(perfetto->out, perfetto->packet.bytes.at, perfetto->packet.bytes.count);
+	perfetto->packet.bytes.count = 0;
 }
 
 /* ---- descriptors ---- */
@@ -71,183 +71,183 @@ static uint64_t counter_uuid(const lk_trace_plan *plan, size_t series) {
 	return 1 + plan->processes.count + plan->timeline->tracks.count + series;
 }
 
-static void put_entry(struct perfetto *p, unsigned index, uint64_t id, const char *text) {
-	size_t entry = lk_proto_begin(&p->packet, index);
-	lk_proto_put_integer(&p->packet, ENTRY_ID, id);
-	lk_proto_put_text(&p->packet, ENTRY_TEXT, text);
-	lk_proto_end(&p->packet, entry);
+static void put_entry(struct perfetto *perfetto, unsigned index, uint64_t id, const char *text) {
+	size_t entry = lk_proto_begin(&perfetto->packet, index);
+	lk_proto_put_integer(&perfetto->packet, ENTRY_ID, id);
+	lk_proto_put_text(&perfetto->packet, ENTRY_TEXT, text);
+	lk_proto_end(&perfetto->packet, entry);
 }
 
 /* The first packet: state is clear, annotations have names, ranks decide the order of processes and threads. */
-static void send_root(struct perfetto *p) {
-	lk_proto_put_integer(&p->packet, PACKET_SEQUENCE, SEQUENCE);
-	lk_proto_put_integer(&p->packet, PACKET_FLAGS, FLAG_STATE_CLEARED);
-	size_t interned = lk_proto_begin(&p->packet, PACKET_INTERNED);
-	put_entry(p, INTERNED_ANNOTATION, ANNOTATED_BYTES, "bytes");
-	put_entry(p, INTERNED_ANNOTATION, ANNOTATED_FLOPS, "flops");
-	put_entry(p, INTERNED_ANNOTATION, ANNOTATED_LAYER, "layer");
-	put_entry(p, INTERNED_ANNOTATION, ANNOTATED_MICROBATCH, "microbatch");
-	lk_proto_end(&p->packet, interned);
-	size_t track = lk_proto_begin(&p->packet, PACKET_TRACK);
-	lk_proto_put_integer(&p->packet, TRACK_UUID, 0);
-	lk_proto_put_integer(&p->packet, TRACK_PROCESS_ORDERING, ORDERING_EXPLICIT);
-	lk_proto_put_integer(&p->packet, TRACK_THREAD_ORDERING, ORDERING_EXPLICIT);
-	lk_proto_end(&p->packet, track);
-	send(p);
+static void send_root(struct perfetto *perfetto) {
+	lk_proto_put_integer(&perfetto->packet, PACKET_SEQUENCE, SEQUENCE);
+	lk_proto_put_integer(&perfetto->packet, PACKET_FLAGS, FLAG_STATE_CLEARED);
+	size_t interned = lk_proto_begin(&perfetto->packet, PACKET_INTERNED);
+	put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_BYTES, "bytes");
+	put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_FLOPS, "flops");
+	put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_LAYER, "layer");
+	put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_MICROBATCH, "microbatch");
+	lk_proto_end(&perfetto->packet, interned);
+	size_t track = lk_proto_begin(&perfetto->packet, PACKET_TRACK);
+	lk_proto_put_integer(&perfetto->packet, TRACK_UUID, 0);
+	lk_proto_put_integer(&perfetto->packet, TRACK_PROCESS_ORDERING, ORDERING_EXPLICIT);
+	lk_proto_put_integer(&perfetto->packet, TRACK_THREAD_ORDERING, ORDERING_EXPLICIT);
+	lk_proto_end(&perfetto->packet, track);
+	send(perfetto);
 }
 
-static size_t begin_track(struct perfetto *p, uint64_t uuid) {
-	lk_proto_put_integer(&p->packet, PACKET_SEQUENCE, SEQUENCE);
-	size_t track = lk_proto_begin(&p->packet, PACKET_TRACK);
-	lk_proto_put_integer(&p->packet, TRACK_UUID, uuid);
+static size_t begin_track(struct perfetto *perfetto, uint64_t uuid) {
+	lk_proto_put_integer(&perfetto->packet, PACKET_SEQUENCE, SEQUENCE);
+	size_t track = lk_proto_begin(&perfetto->packet, PACKET_TRACK);
+	lk_proto_put_integer(&perfetto->packet, TRACK_UUID, uuid);
 	return track;
 }
 
-static void send_process(struct perfetto *p, size_t index) {
-	const lk_trace_process *process = &p->plan->processes.at[index];
-	size_t track = begin_track(p, process_uuid(index));
-	size_t body = lk_proto_begin(&p->packet, TRACK_PROCESS);
-	lk_proto_put_integer(&p->packet, PROCESS_PID, (uint64_t)process->pid);
-	lk_proto_put_integer(&p->packet, PROCESS_SORT_INDEX, index);
-	lk_proto_put_text(&p->packet, PROCESS_NAME, process->name);
-	lk_proto_end(&p->packet, body);
-	lk_proto_put_integer(&p->packet, TRACK_CHILD_ORDERING, CHILDREN_EXPLICIT);
-	lk_proto_put_integer(&p->packet, TRACK_RANK, index);
-	lk_proto_end(&p->packet, track);
-	send(p);
+static void send_process(struct perfetto *perfetto, size_t index) {
+	const lk_trace_process *process = &perfetto->plan->processes.at[index];
+	size_t track = begin_track(perfetto, process_uuid(index));
+	size_t body = lk_proto_begin(&perfetto->packet, TRACK_PROCESS);
+	lk_proto_put_integer(&perfetto->packet, PROCESS_PID, (uint64_t)process->pid);
+	lk_proto_put_integer(&perfetto->packet, PROCESS_SORT_INDEX, index);
+	lk_proto_put_text(&perfetto->packet, PROCESS_NAME, process->name);
+	lk_proto_end(&perfetto->packet, body);
+	lk_proto_put_integer(&perfetto->packet, TRACK_CHILD_ORDERING, CHILDREN_EXPLICIT);
+	lk_proto_put_integer(&perfetto->packet, TRACK_RANK, index);
+	lk_proto_end(&perfetto->packet, track);
+	send(perfetto);
 }
 
-static void send_thread(struct perfetto *p, size_t index) {
-	const lk_trace_row *row = &p->plan->rows[index];
-	size_t track = begin_track(p, track_uuid(p->plan, index));
-	size_t body = lk_proto_begin(&p->packet, TRACK_THREAD);
-	lk_proto_put_integer(&p->packet, THREAD_PID, (uint64_t)p->plan->processes.at[row->process].pid);
-	lk_proto_put_integer(&p->packet, THREAD_TID, (uint64_t)row->tid);
-	lk_proto_put_integer(&p->packet, THREAD_SORT_INDEX, index);
-	lk_proto_put_text(&p->packet, THREAD_NAME, row->name);
-	lk_proto_end(&p->packet, body);
-	lk_proto_put_integer(&p->packet, TRACK_PARENT, process_uuid(row->process));
-	lk_proto_put_integer(&p->packet, TRACK_RANK, index);
-	lk_proto_end(&p->packet, track);
-	send(p);
+static void send_thread(struct perfetto *perfetto, size_t index) {
+	const lk_trace_row *row = &perfetto->plan->rows[index];
+	size_t track = begin_track(perfetto, track_uuid(perfetto->plan, index));
+	size_t body = lk_proto_begin(&perfetto->packet, TRACK_THREAD);
+	lk_proto_put_integer(&perfetto->packet, THREAD_PID, (uint64_t)perfetto->plan->processes.at[row->process].pid);
+	lk_proto_put_integer(&perfetto->packet, THREAD_TID, (uint64_t)row->tid);
+	lk_proto_put_integer(&perfetto->packet, THREAD_SORT_INDEX, index);
+	lk_proto_put_text(&perfetto->packet, THREAD_NAME, row->name);
+	lk_proto_end(&perfetto->packet, body);
+	lk_proto_put_integer(&perfetto->packet, TRACK_PARENT, process_uuid(row->process));
+	lk_proto_put_integer(&perfetto->packet, TRACK_RANK, index);
+	lk_proto_end(&perfetto->packet, track);
+	send(perfetto);
 }
 
-static void send_counter_track(struct perfetto *p, const lk_trace_point *point) {
-	size_t track = begin_track(p, counter_uuid(p->plan, point->series));
-	lk_proto_put_text(&p->packet, TRACK_NAME, lk_trace_text(p->plan, point->counter->name));
-	lk_proto_put_integer(&p->packet, TRACK_PARENT, process_uuid(point->process));
-	size_t body = lk_proto_begin(&p->packet, TRACK_COUNTER);
-	lk_proto_put_integer(&p->packet, COUNTER_UNIT, UNIT_BYTES);
-	lk_proto_end(&p->packet, body);
-	lk_proto_end(&p->packet, track);
-	send(p);
+static void send_counter_track(struct perfetto *perfetto, const lk_trace_point *point) {
+	size_t track = begin_track(perfetto, counter_uuid(perfetto->plan, point->series));
+	lk_proto_put_text(&perfetto->packet, TRACK_NAME, lk_trace_text(perfetto->plan, point->counter->name));
+	lk_proto_put_integer(&perfetto->packet, TRACK_PARENT, process_uuid(point->process));
+	size_t body = lk_proto_begin(&perfetto->packet, TRACK_COUNTER);
+	lk_proto_put_integer(&perfetto->packet, COUNTER_UNIT, UNIT_BYTES);
+	lk_proto_end(&perfetto->packet, body);
+	lk_proto_end(&perfetto->packet, track);
+	send(perfetto);
 }
 
-static void send_descriptors(struct perfetto *p) {
-	const lk_trace_plan *plan = p->plan;
-	send_root(p);
-	for (size_t i = 0; i < plan->processes.count; i++) send_process(p, i);
-	for (size_t i = 0; i < plan->timeline->tracks.count; i++) send_thread(p, i);
+static void send_descriptors(struct perfetto *perfetto) {
+	const lk_trace_plan *plan = perfetto->plan;
+	send_root(perfetto);
+	for (size_t i = 0; i < plan->processes.count; i++) send_process(perfetto, i);
+	for (size_t i = 0; i < plan->timeline->tracks.count; i++) send_thread(perfetto, i);
 	for (size_t i = 0; i < plan->point_count; i++)
-		if (!i || plan->points[i].series != plan->points[i - 1].series) send_counter_track(p, &plan->points[i]);
+		if (!i || plan->points[i].series != plan->points[i - 1].series) send_counter_track(perfetto, &plan->points[i]);
 }
 
 /* ---- events ---- */
 
 /* The part of a packet before its event; the interned texts that the event is the first to use. */
-static void begin_packet(struct perfetto *p, uint64_t ns, const lk_slice *slice) {
-	lk_proto_put_integer(&p->packet, PACKET_TIMESTAMP, ns);
-	lk_proto_put_integer(&p->packet, PACKET_SEQUENCE, SEQUENCE);
+static void begin_packet(struct perfetto *perfetto, uint64_t ns, const lk_slice *slice) {
+	lk_proto_put_integer(&perfetto->packet, PACKET_TIMESTAMP, ns);
+	lk_proto_put_integer(&perfetto->packet, PACKET_SEQUENCE, SEQUENCE);
 	if (!slice) return;
-	lk_proto_put_integer(&p->packet, PACKET_FLAGS, FLAG_NEEDS_STATE);
-	bool new_name = !(p->known[slice->name] & KNOWN_NAME);
-	bool new_category = slice->category && !(p->known[slice->category] & KNOWN_CATEGORY);
+	lk_proto_put_integer(&perfetto->packet, PACKET_FLAGS, FLAG_NEEDS_STATE);
+	bool new_name = !(perfetto->known[slice->name] & KNOWN_NAME);
+	bool new_category = slice->category && !(perfetto->known[slice->category] & KNOWN_CATEGORY);
 	if (!new_name && !new_category) return;
-	size_t interned = lk_proto_begin(&p->packet, PACKET_INTERNED);
-	if (new_category) put_entry(p, INTERNED_CATEGORY, slice->category, lk_trace_text(p->plan, slice->category));
-	if (new_name) put_entry(p, INTERNED_NAME, (uint64_t)slice->name + 1, lk_trace_text(p->plan, slice->name));
-	lk_proto_end(&p->packet, interned);
-	p->known[slice->name] |= KNOWN_NAME;
-	p->known[slice->category] |= KNOWN_CATEGORY;
+	size_t interned = lk_proto_begin(&perfetto->packet, PACKET_INTERNED);
+	if (new_category) put_entry(perfetto, INTERNED_CATEGORY, slice->category, lk_trace_text(perfetto->plan, slice->category));
+	if (new_name) put_entry(perfetto, INTERNED_NAME, (uint64_t)slice->name + 1, lk_trace_text(perfetto->plan, slice->name));
+	lk_proto_end(&perfetto->packet, interned);
+	perfetto->known[slice->name] |= KNOWN_NAME;
+	perfetto->known[slice->category] |= KNOWN_CATEGORY;
 }
 
-static void annotate(struct perfetto *p, uint64_t name, double value) {
+static void annotate(struct perfetto *perfetto, uint64_t name, double value) {
 	if (!isfinite(value)) return;
-	size_t annotation = lk_proto_begin(&p->packet, EVENT_ANNOTATION);
-	lk_proto_put_integer(&p->packet, ANNOTATION_NAME, name);
+	size_t annotation = lk_proto_begin(&perfetto->packet, EVENT_ANNOTATION);
+	lk_proto_put_integer(&perfetto->packet, ANNOTATION_NAME, name);
 	if (fabs(value) < 9e18 && value == (double)(int64_t)value)
-		lk_proto_put_integer(&p->packet, ANNOTATION_INTEGER, (uint64_t)(int64_t)value);
-	else lk_proto_put_double(&p->packet, ANNOTATION_REAL, value);
-	lk_proto_end(&p->packet, annotation);
+		lk_proto_put_integer(&perfetto->packet, ANNOTATION_INTEGER, (uint64_t)(int64_t)value);
+	else lk_proto_put_double(&perfetto->packet, ANNOTATION_REAL, value);
+	lk_proto_end(&perfetto->packet, annotation);
 }
 
-static void send_begin(struct perfetto *p, size_t index) {
-	const lk_trace_plan *plan = p->plan;
+static void send_begin(struct perfetto *perfetto, size_t index) {
+	const lk_trace_plan *plan = perfetto->plan;
 	const lk_trace_span *span = &plan->spans[index];
-	const lk_slice *s = span->slice;
-	begin_packet(p, lk_trace_ns(plan, span->start_ps), s);
-	size_t event = lk_proto_begin(&p->packet, PACKET_TRACK_EVENT);
-	lk_proto_put_integer(&p->packet, EVENT_TYPE, TYPE_BEGIN);
-	lk_proto_put_integer(&p->packet, EVENT_TRACK, track_uuid(plan, span->track));
-	lk_proto_put_integer(&p->packet, EVENT_NAME, (uint64_t)s->name + 1);
-	if (s->category) lk_proto_put_integer(&p->packet, EVENT_CATEGORY, s->category);
-	if (s->bytes != 0) annotate(p, ANNOTATED_BYTES, s->bytes);
-	if (s->flops != 0) annotate(p, ANNOTATED_FLOPS, s->flops);
-	if (s->layer >= 0) annotate(p, ANNOTATED_LAYER, s->layer);
-	if (s->microbatch >= 0) annotate(p, ANNOTATED_MICROBATCH, s->microbatch);
+	const lk_slice *slice = span->slice;
+	begin_packet(perfetto, lk_trace_ns(plan, span->start_ps), slice);
+	size_t event = lk_proto_begin(&perfetto->packet, PACKET_TRACK_EVENT);
+	lk_proto_put_integer(&perfetto->packet, EVENT_TYPE, TYPE_BEGIN);
+	lk_proto_put_integer(&perfetto->packet, EVENT_TRACK, track_uuid(plan, span->track));
+	lk_proto_put_integer(&perfetto->packet, EVENT_NAME, (uint64_t)slice->name + 1);
+	if (slice->category) lk_proto_put_integer(&perfetto->packet, EVENT_CATEGORY, slice->category);
+	if (slice->bytes != 0) annotate(perfetto, ANNOTATED_BYTES, slice->bytes);
+	if (slice->flops != 0) annotate(perfetto, ANNOTATED_FLOPS, slice->flops);
+	if (slice->layer >= 0) annotate(perfetto, ANNOTATED_LAYER, slice->layer);
+	if (slice->microbatch >= 0) annotate(perfetto, ANNOTATED_MICROBATCH, slice->microbatch);
 	if (plan->out_first)
-		for (uint64_t i = plan->out_first[index]; i < plan->out_first[index + 1]; i++) lk_proto_put_fixed64(&p->packet, EVENT_FLOW, i + 1);
-	lk_proto_end(&p->packet, event);
-	send(p);
+		for (uint64_t i = plan->out_first[index]; i < plan->out_first[index + 1]; i++) lk_proto_put_fixed64(&perfetto->packet, EVENT_FLOW, i + 1);
+	lk_proto_end(&perfetto->packet, event);
+	send(perfetto);
 }
 
 /* Arrows arrive with the end of a slice: a receive that waits begins before or with the send, and the reader takes the
  * first event that names an arrow for its start. */
-static void send_end(struct perfetto *p, size_t index) {
-	const lk_trace_plan *plan = p->plan;
+static void send_end(struct perfetto *perfetto, size_t index) {
+	const lk_trace_plan *plan = perfetto->plan;
 	const lk_trace_span *span = &plan->spans[index];
-	begin_packet(p, lk_trace_ns(plan, span->end_ps), NULL);
-	size_t event = lk_proto_begin(&p->packet, PACKET_TRACK_EVENT);
-	lk_proto_put_integer(&p->packet, EVENT_TYPE, TYPE_END);
-	lk_proto_put_integer(&p->packet, EVENT_TRACK, track_uuid(plan, span->track));
+	begin_packet(perfetto, lk_trace_ns(plan, span->end_ps), NULL);
+	size_t event = lk_proto_begin(&perfetto->packet, PACKET_TRACK_EVENT);
+	lk_proto_put_integer(&perfetto->packet, EVENT_TYPE, TYPE_END);
+	lk_proto_put_integer(&perfetto->packet, EVENT_TRACK, track_uuid(plan, span->track));
 	if (plan->in_first)
 		for (uint32_t i = plan->in_first[index]; i < plan->in_first[index + 1]; i++)
-			lk_proto_put_fixed64(&p->packet, EVENT_FLOW_END, (uint64_t)plan->in_arrows[i] + 1);
-	lk_proto_end(&p->packet, event);
-	send(p);
+			lk_proto_put_fixed64(&perfetto->packet, EVENT_FLOW_END, (uint64_t)plan->in_arrows[i] + 1);
+	lk_proto_end(&perfetto->packet, event);
+	send(perfetto);
 }
 
 /* Ends the open spans of `track` that end by `time_ps`, and all those of other tracks. */
-static void close_until(struct perfetto *p, uint32_t track, int64_t time_ps) {
-	while (p->open.count) {
-		const lk_trace_span *top = &p->plan->spans[*lk_last(&p->open)];
+static void close_until(struct perfetto *perfetto, uint32_t track, int64_t time_ps) {
+	while (perfetto->open.count) {
+		const lk_trace_span *top = &perfetto->plan->spans[*lk_last(&perfetto->open)];
 		if (top->track == track && top->end_ps > time_ps) return;
-		send_end(p, *lk_last(&p->open));
-		p->open.count--;
+		send_end(perfetto, *lk_last(&perfetto->open));
+		perfetto->open.count--;
 	}
 }
 
-static void send_slices(struct perfetto *p) {
-	const lk_trace_plan *plan = p->plan;
-	for (size_t i = 0; i < plan->span_count && p->out->status == LK_OK; i++) {
-		close_until(p, plan->spans[i].track, plan->spans[i].start_ps);
-		if (!lk_push(&p->open)) p->packet.lost = true;
-		else *lk_last(&p->open) = (uint32_t)i;
-		send_begin(p, i);
+static void send_slices(struct perfetto *perfetto) {
+	const lk_trace_plan *plan = perfetto->plan;
+	for (size_t i = 0; i < plan->span_count && perfetto->out->status == LK_OK; i++) {
+		close_until(perfetto, plan->spans[i].track, plan->spans[i].start_ps);
+		if (!lk_push(&perfetto->open)) perfetto->packet.lost = true;
+		else *lk_last(&perfetto->open) = (uint32_t)i;
+		send_begin(perfetto, i);
 	}
-	close_until(p, UINT32_MAX, 0);
+	close_until(perfetto, UINT32_MAX, 0);
 }
 
-static void send_point(struct perfetto *p, const lk_trace_point *point) {
+static void send_point(struct perfetto *perfetto, const lk_trace_point *point) {
 	double value = point->counter->value;
-	begin_packet(p, lk_trace_ns(p->plan, point->counter->time_ps), NULL);
-	size_t event = lk_proto_begin(&p->packet, PACKET_TRACK_EVENT);
-	lk_proto_put_integer(&p->packet, EVENT_TYPE, TYPE_COUNTER);
-	lk_proto_put_integer(&p->packet, EVENT_TRACK, counter_uuid(p->plan, point->series));
-	if (fabs(value) < 9e18 && value == (double)(int64_t)value) lk_proto_put_integer(&p->packet, EVENT_COUNTER, (uint64_t)(int64_t)value);
-	else lk_proto_put_double(&p->packet, EVENT_REAL_COUNTER, value);
-	lk_proto_end(&p->packet, event);
-	send(p);
+	begin_packet(perfetto, lk_trace_ns(perfetto->plan, point->counter->time_ps), NULL);
+	size_t event = lk_proto_begin(&perfetto->packet, PACKET_TRACK_EVENT);
+	lk_proto_put_integer(&perfetto->packet, EVENT_TYPE, TYPE_COUNTER);
+	lk_proto_put_integer(&perfetto->packet, EVENT_TRACK, counter_uuid(perfetto->plan, point->series));
+	if (fabs(value) < 9e18 && value == (double)(int64_t)value) lk_proto_put_integer(&perfetto->packet, EVENT_COUNTER, (uint64_t)(int64_t)value);
+	else lk_proto_put_double(&perfetto->packet, EVENT_REAL_COUNTER, value);
+	lk_proto_end(&perfetto->packet, event);
+	send(perfetto);
 }
 
 lk_status lk_trace_perfetto(const lk_trace_plan *plan, lk_trace_out *out) {

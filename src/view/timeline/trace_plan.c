@@ -33,37 +33,37 @@ void lk_trace_plan_free(lk_trace_plan *plan) {
 
 /* ---- checks ---- */
 
-static lk_status check_slice(const lk_timeline *t, const lk_slice *s, uint32_t names, lk_error *err) {
-	size_t index = (size_t)(s - t->slices.at);
-	if (s->track >= t->tracks.count || s->name >= names || s->category >= names)
+static lk_status check_slice(const lk_timeline *timeline, const lk_slice *slice, uint32_t names, lk_error *err) {
+	size_t index = (size_t)(slice - timeline->slices.at);
+	if (slice->track >= timeline->tracks.count || slice->name >= names || slice->category >= names)
 		return lk_fail(err, LK_ERR_INTERNAL, WHERE, "slice %zu names a track or text that is not there", index);
-	if (s->end_ps < s->start_ps)
+	if (slice->end_ps < slice->start_ps)
 		return lk_fail(err, LK_ERR_INTERNAL, WHERE, "slice %zu ends before it starts", index);
 	return LK_OK;
 }
 
-static lk_status check_counter(const lk_timeline *t, const lk_counter *c, uint32_t names, lk_error *err) {
-	size_t index = (size_t)(c - t->counters.at);
-	if (c->name >= names) return lk_fail(err, LK_ERR_INTERNAL, WHERE, "counter %zu has no name", index);
-	if (!isfinite(c->value)) return lk_fail(err, LK_ERR_INTERNAL, WHERE, "counter %zu is not a finite number", index);
+static lk_status check_counter(const lk_timeline *timeline, const lk_counter *counter, uint32_t names, lk_error *err) {
+	size_t index = (size_t)(counter - timeline->counters.at);
+	if (counter->name >= names) return lk_fail(err, LK_ERR_INTERNAL, WHERE, "counter %zu has no name", index);
+	if (!isfinite(counter->value)) return lk_fail(err, LK_ERR_INTERNAL, WHERE, "counter %zu is not a finite number", index);
 	return LK_OK;
 }
 
 static lk_status check_all(lk_trace_plan *plan, lk_error *err) {
-	const lk_timeline *t = plan->timeline;
-	uint32_t names = lk_intern_count(t->names);
-	if (t->slices.count >= UINT32_MAX || t->tracks.count >= UINT32_MAX || t->flows.count >= UINT32_MAX)
+	const lk_timeline *timeline = plan->timeline;
+	uint32_t names = lk_intern_count(timeline->names);
+	if (timeline->slices.count >= UINT32_MAX || timeline->tracks.count >= UINT32_MAX || timeline->flows.count >= UINT32_MAX)
 		return lk_fail(err, LK_ERR_INPUT, WHERE, "the timeline has more slices than a trace can number");
-	for (size_t i = 0; i < t->tracks.count; i++)
-		if (t->tracks.at[i].process >= names || t->tracks.at[i].name >= names)
+	for (size_t i = 0; i < timeline->tracks.count; i++)
+		if (timeline->tracks.at[i].process >= names || timeline->tracks.at[i].name >= names)
 			return lk_fail(err, LK_ERR_INTERNAL, WHERE, "track %zu has no name", i);
-	for (size_t i = 0; i < t->slices.count; i++) {
-		LK_TRY(check_slice(t, &t->slices.at[i], names, err));
-		if (t->slices.at[i].start_ps < plan->origin_ps) plan->origin_ps = t->slices.at[i].start_ps;
+	for (size_t i = 0; i < timeline->slices.count; i++) {
+		LK_TRY(check_slice(timeline, &timeline->slices.at[i], names, err));
+		if (timeline->slices.at[i].start_ps < plan->origin_ps) plan->origin_ps = timeline->slices.at[i].start_ps;
 	}
-	for (size_t i = 0; i < t->counters.count; i++) {
-		LK_TRY(check_counter(t, &t->counters.at[i], names, err));
-		if (t->counters.at[i].time_ps < plan->origin_ps) plan->origin_ps = t->counters.at[i].time_ps;
+	for (size_t i = 0; i < timeline->counters.count; i++) {
+		LK_TRY(check_counter(timeline, &timeline->counters.at[i], names, err));
+		if (timeline->counters.at[i].time_ps < plan->origin_ps) plan->origin_ps = timeline->counters.at[i].time_ps;
 	}
 	return LK_OK;
 }
@@ -77,9 +77,9 @@ static const char *process_name(lk_trace_plan *plan, int32_t rank, uint32_t name
 
 static bool add_process(lk_trace_plan *plan, int32_t rank, int32_t ranks, uint32_t name) {
 	if (!lk_push(&plan->processes)) return false;
-	lk_trace_process *p = lk_last(&plan->processes);
-	*p = (lk_trace_process){.rank = rank, .ranks = ranks, .pid = rank, .name = process_name(plan, rank, name)};
-	return p->name != NULL;
+	lk_trace_process *process = lk_last(&plan->processes);
+	*process = (lk_trace_process){.rank = rank, .ranks = ranks, .pid = rank, .name = process_name(plan, rank, name)};
+	return process->name != NULL;
 }
 
 /* A track or process by what makes it the same process as another: rank and name. */
@@ -98,12 +98,12 @@ static int by_key(const void *a, const void *b) {
 /* Sets the process of every row: first the index of the first track of the same process, then, in the order of tracks,
  * the number of the process. */
 static bool make_processes(lk_trace_plan *plan) {
-	const lk_timeline *t = plan->timeline;
-	size_t count = t->tracks.count;
+	const lk_timeline *timeline = plan->timeline;
+	size_t count = timeline->tracks.count;
 	struct key *keys = LK_ARRAY(&plan->arena, struct key, count);
 	plan->rows = LK_ARRAY(&plan->arena, lk_trace_row, count);
 	if (!keys || !plan->rows) return false;
-	for (size_t i = 0; i < count; i++) keys[i] = (struct key){t->tracks.at[i].rank, t->tracks.at[i].process, (uint32_t)i};
+	for (size_t i = 0; i < count; i++) keys[i] = (struct key){timeline->tracks.at[i].rank, timeline->tracks.at[i].process, (uint32_t)i};
 	if (count) qsort(keys, count, sizeof *keys, by_key);
 	for (size_t i = 0, first = 0; i < count; i++) {
 		if (keys[i].rank != keys[first].rank || keys[i].name != keys[first].name) first = i;
@@ -115,7 +115,7 @@ static bool make_processes(lk_trace_plan *plan) {
 			row->process = plan->rows[row->process].process;
 			continue;
 		}
-		if (!add_process(plan, t->tracks.at[i].rank, t->tracks.at[i].ranks, t->tracks.at[i].process)) return false;
+		if (!add_process(plan, timeline->tracks.at[i].rank, timeline->tracks.at[i].ranks, timeline->tracks.at[i].process)) return false;
 		row->process = (uint32_t)plan->processes.count - 1;
 	}
 	return true;
@@ -170,14 +170,14 @@ static int by_place(const void *a, const void *b) {
 }
 
 static bool sort_spans(lk_trace_plan *plan) {
-	const lk_timeline *t = plan->timeline;
-	plan->span_count = t->slices.count;
+	const lk_timeline *timeline = plan->timeline;
+	plan->span_count = timeline->slices.count;
 	plan->spans = LK_ARRAY(&plan->arena, lk_trace_span, plan->span_count);
 	if (!plan->spans) return false;
 	bool sorted = true;
 	for (size_t i = 0; i < plan->span_count; i++) {
-		const lk_slice *s = &t->slices.at[i];
-		plan->spans[i] = (lk_trace_span){s, s->track, s->start_ps, s->end_ps};
+		const lk_slice *slice = &timeline->slices.at[i];
+		plan->spans[i] = (lk_trace_span){slice, slice->track, slice->start_ps, slice->end_ps};
 		sorted = sorted && (!i || by_place(&plan->spans[i - 1], &plan->spans[i]) < 0);
 	}
 	if (!sorted) qsort(plan->spans, plan->span_count, sizeof *plan->spans, by_place);
@@ -278,17 +278,17 @@ static bool index_arrows(lk_trace_plan *plan) {
 }
 
 static lk_status make_arrows(lk_trace_plan *plan, lk_error *err) {
-	const lk_timeline *t = plan->timeline;
-	plan->arrow_count = t->flows.count;
+	const lk_timeline *timeline = plan->timeline;
+	plan->arrow_count = timeline->flows.count;
 	if (!plan->arrow_count) return LK_OK;
 	plan->arrows = LK_ARRAY(&plan->arena, lk_trace_arrow, plan->arrow_count);
 	uint32_t *place = LK_ARRAY(&plan->arena, uint32_t, plan->span_count);
 	if (!plan->arrows || !place) return lk_oom(err);
-	for (size_t i = 0; i < plan->span_count; i++) place[plan->spans[i].slice - t->slices.at] = (uint32_t)i;
+	for (size_t i = 0; i < plan->span_count; i++) place[plan->spans[i].slice - timeline->slices.at] = (uint32_t)i;
 	for (size_t i = 0; i < plan->arrow_count; i++) {
-		if (t->flows.at[i].from >= plan->span_count || t->flows.at[i].to >= plan->span_count)
+		if (timeline->flows.at[i].from >= plan->span_count || timeline->flows.at[i].to >= plan->span_count)
 			return lk_fail(err, LK_ERR_INTERNAL, WHERE, "flow %zu ends at a slice that is not there", i);
-		plan->arrows[i] = (lk_trace_arrow){place[t->flows.at[i].from], place[t->flows.at[i].to]};
+		plan->arrows[i] = (lk_trace_arrow){place[timeline->flows.at[i].from], place[timeline->flows.at[i].to]};
 		LK_TRY(check_arrow(plan, &plan->arrows[i], err));
 	}
 	qsort(plan->arrows, plan->arrow_count, sizeof *plan->arrows, by_ends);
@@ -312,30 +312,30 @@ static bool place_points(lk_trace_plan *plan) {
 	if (!keys) return false;
 	for (size_t i = 0; i < plan->point_count; i++) {
 		lk_trace_point *point = &plan->points[i];
-		const lk_counter *c = point->counter;
-		bool new_rank = !i || point[-1].counter->rank != c->rank;
+		const lk_counter *counter = point->counter;
+		bool new_rank = !i || point[-1].counter->rank != counter->rank;
 		if (new_rank) {
-			while (k < known && keys[k].rank < c->rank) k++;
-			bool found = k < known && keys[k].rank == c->rank;
-			if (!found && !add_process(plan, c->rank, 1, 0)) return false;
+			while (k < known && keys[k].rank < counter->rank) k++;
+			bool found = k < known && keys[k].rank == counter->rank;
+			if (!found && !add_process(plan, counter->rank, 1, 0)) return false;
 			point->process = found ? keys[k].index : (uint32_t)plan->processes.count - 1;
 		} else {
 			point->process = point[-1].process;
 		}
-		if (new_rank || point[-1].counter->name != c->name) plan->series_count++;
+		if (new_rank || point[-1].counter->name != counter->name) plan->series_count++;
 		point->series = plan->series_count - 1;
 	}
 	return true;
 }
 
 static bool make_points(lk_trace_plan *plan) {
-	const lk_timeline *t = plan->timeline;
-	plan->point_count = t->counters.count;
+	const lk_timeline *timeline = plan->timeline;
+	plan->point_count = timeline->counters.count;
 	plan->points = LK_ARRAY(&plan->arena, lk_trace_point, plan->point_count);
 	if (!plan->points) return false;
 	bool sorted = true;
 	for (size_t i = 0; i < plan->point_count; i++) {
-		plan->points[i].counter = &t->counters.at[i];
+		plan->points[i].counter = &timeline->counters.at[i];
 		sorted = sorted && (!i || by_series(&plan->points[i - 1], &plan->points[i]) < 0);
 	}
 	if (!sorted) qsort(plan->points, plan->point_count, sizeof *plan->points, by_series);
